@@ -25,11 +25,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Rng};
 use meridian_routing::policy::{
-    Param, Params, Pick, Policy, PolicyEvent, Spec, TOTAL_BLOCKS, View, choose::Least,
+    Param, Params, Pick, Policy, PolicyEvent, Spec, View, choose::Least,
 };
-use meridian_routing::{Admission, CandidateRow, Decision, Evict, IndexSpec, Insert, Row};
+use meridian_routing::{Admission, CandidateRow, Decision, IndexSpec, Row};
 
 use crate::active_blocks::ActiveBlocks;
+use crate::kv_index::KV_INDEX;
 use crate::weighted;
 
 /// Tokens of a block: `--kv-cache-block-size 16`.
@@ -71,16 +72,7 @@ pub(crate) static SPEC: Spec = Spec {
         ),
     ],
     admission: Admission::Blind,
-    index: |p| {
-        Some(IndexSpec {
-            block_bytes: 64,
-            per_target_blocks: None,
-            total_blocks: TOTAL_BLOCKS,
-            evict: Evict::LeastRecent,
-            insert: Insert::OnDispatch,
-            ttl: Some(p.seconds("ttl_s")),
-        })
-    },
+    index: |p| Some(IndexSpec { ttl: Some(p.seconds("ttl_s")), ..KV_INDEX }),
     head_bytes: |_| 0,
     build: |p| {
         Box::new(DynamoKv {

@@ -11,8 +11,10 @@
 //! a prompt whose share is asked for.
 
 use meridian_base::ReplicaId;
-use meridian_routing::policy::{Param, Params, TOTAL_BLOCKS, View};
-use meridian_routing::{Evict, IndexSpec, Insert};
+use meridian_routing::IndexSpec;
+use meridian_routing::policy::{Param, Params, View};
+
+use crate::kv_index::KV_INDEX;
 
 /// Tokens of a block.
 const BLOCK_TOKENS: f32 = 64.0;
@@ -35,14 +37,8 @@ pub(crate) const MAX_PREFIX_TOKENS: Param = Param::number(
 
 /// The index of a policy that has [`LRU_BLOCKS`].
 pub(crate) fn index(p: &Params) -> Option<IndexSpec> {
-    Some(IndexSpec {
-        block_bytes: BLOCK_BYTES,
-        per_target_blocks: p.number("lru_blocks").map(|blocks| blocks as usize),
-        total_blocks: TOTAL_BLOCKS,
-        evict: Evict::LeastRecent,
-        insert: Insert::OnDispatch,
-        ttl: None,
-    })
+    let per_target_blocks = p.number("lru_blocks").map(|blocks| blocks as usize);
+    Some(IndexSpec { block_bytes: BLOCK_BYTES, per_target_blocks, ..KV_INDEX })
 }
 
 /// Matches and prompts in tokens of whole blocks, up to the limit.

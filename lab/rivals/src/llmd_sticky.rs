@@ -116,6 +116,9 @@ impl Policy for LlmdSticky {
     }
 
     fn terms(&self, c: &CandidateRow, _: &Decision) -> Vec<(&'static str, f64)> {
+        if c.row.pool.pairs() {
+            return vec![("outstanding", f64::from(c.row.outstanding))];
+        }
         vec![("load_tokens", f64::from(self.load(&c.row, c.prompt_tokens, c.matched_tokens)))]
     }
 }

@@ -72,6 +72,35 @@ pub struct Record {
     pub session: u64,
 }
 
+impl Record {
+    /// An answered request without a prompt, the only one of its session, to change in tests.
+    #[must_use]
+    pub fn answered(sent: Time, ttft: Duration, e2e: Duration) -> Record {
+        Record {
+            sent,
+            region: 0,
+            served: 0,
+            replica: 0,
+            load: 0,
+            fate: Fate::Done,
+            forwarded: false,
+            attempts: 1,
+            ttft,
+            e2e,
+            held: Duration::ZERO,
+            held_away: Duration::ZERO,
+            sent_back: 0,
+            crossing: None,
+            prompt_tokens: 0,
+            cached_tokens: 0,
+            matched_tokens: 0,
+            reply_tokens: 0,
+            slo: None,
+            session: 0,
+        }
+    }
+}
+
 /// The state of one replica at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {

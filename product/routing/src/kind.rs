@@ -11,7 +11,7 @@ use meridian_base::{Duration, ModelId, Role, Time};
 
 use crate::evidence::Evidence;
 use crate::replica::ReplicaSpec;
-use crate::speed::PrefillSpeed;
+use crate::speed::{LONG, PrefillSpeed};
 use crate::steps::{StepLine, StepSample};
 use crate::usual::Usual;
 
@@ -19,8 +19,6 @@ use crate::usual::Usual;
 /// time the rows of all its replicas change.
 const NEWS: f64 = 0.05;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Prompts with fewer tokens say little of a GPU.
-const LONG: f64 = 256.0;
 /// How often the evidence of replicas is reviewed.
 const REVIEW: Duration = Duration::from_secs(10);
 
@@ -45,7 +43,7 @@ impl KindKey {
 
 /// The learned figures that prices depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Figures {
+pub(crate) struct LearnedFigures {
     /// t_p: ms of a token of prefill.
     pub(crate) ms_per_token: f64,
     /// ms of any first token.
@@ -99,7 +97,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// The time of one prompt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptTime {
     pub(crate) ttft_ms: f64,
     /// Tokens to compute, and those ahead of them.
     pub(crate) tokens: f64,
@@ -117,7 +115,7 @@ pub(crate) struct Kind {
     prompts: Usual,
     reports: Usual,
     batches: Usual,
-    published: Figures,
+    published: LearnedFigures,
     published_at: Option<Time>,
     /// When the evidence of its replicas was last reviewed.
     reviewed: Time,
@@ -127,8 +125,11 @@ impl Kind {
     /// A kind without answers, whose prefill takes `ms_per_token`.
     pub(crate) fn new(key: KindKey, ms_per_token: f64) -> Kind {
         let (speed, steps) = (PrefillSpeed::new(ms_per_token), StepLine::new(ms_per_token));
-        let published =
-            Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: steps.slope_ms(ms_per_token) };
+        let published = LearnedFigures {
+            ms_per_token,
+            fixed_ms: 0.0,
+            step_slope_ms: steps.slope_ms(ms_per_token),
+        };
         Kind {
             key,
             speed,
@@ -146,7 +147,7 @@ impl Kind {
     pub(crate) fn start_as(&mut self, other: &Kind) {
         self.speed.assume(other.speed.ms_per_token());
         self.steps = other.steps.clone();
-        self.published = Figures { fixed_ms: 0.0, ..other.published };
+        self.published = LearnedFigures { fixed_ms: 0.0, ..other.published };
     }
 
     /// Whether it serves the same model as a kind of this key.
@@ -158,8 +159,8 @@ impl Kind {
         self.key == key
     }
 
-    /// Seconds since the last review of its replicas' evidence, if it is time for another.
-    pub(crate) fn is_reviewed(&mut self, now: Time) -> Option<f64> {
+    /// Starts a review of its replicas' evidence if it is time for one: the seconds since the last.
+    pub(crate) fn start_review(&mut self, now: Time) -> Option<f64> {
         let since = now.since(self.reviewed);
         (since >= REVIEW).then(|| {
             self.reviewed = now;
@@ -194,8 +195,8 @@ impl Kind {
     }
 
     /// Adds the first token of a replica.
-    pub(crate) fn prompt(&mut self, own: &mut Own, prompt: Prompt) {
-        let Prompt { ttft_ms, tokens, in_front } = prompt;
+    pub(crate) fn prompt(&mut self, own: &mut Own, prompt: PromptTime) {
+        let PromptTime { ttft_ms, tokens, in_front } = prompt;
         let all = tokens + in_front;
         if all >= LONG && !own.reports {
             self.prompts.add(all, ttft_ms, &mut own.prefill);
@@ -223,10 +224,10 @@ impl Kind {
     }
 
     /// The figures of a replica of this kind.
-    pub(crate) fn figures(&self, own: &Own) -> Figures {
-        let Figures { ms_per_token, fixed_ms, step_slope_ms } = self.published;
+    pub(crate) fn figures(&self, own: &Own) -> LearnedFigures {
+        let LearnedFigures { ms_per_token, fixed_ms, step_slope_ms } = self.published;
         let (prefill, decode) = (own.prefill.factor(), own.decode.factor());
-        Figures {
+        LearnedFigures {
             ms_per_token: ms_per_token * prefill,
             fixed_ms: fixed_ms * prefill,
             step_slope_ms: step_slope_ms * decode,
@@ -254,9 +255,9 @@ impl Kind {
         self.published = self.learned();
     }
 
-    fn learned(&self) -> Figures {
+    fn learned(&self) -> LearnedFigures {
         let ms_per_token = self.speed.ms_per_token();
-        Figures {
+        LearnedFigures {
             ms_per_token,
             fixed_ms: self.speed.fixed_ms(),
             step_slope_ms: self.steps.slope_ms(ms_per_token),
@@ -275,8 +276,8 @@ mod tests {
     }
 
     /// The first token of a prompt of 1,000 tokens at a replica that takes `ms` for each.
-    fn prompt(ms: f64) -> Prompt {
-        Prompt { ttft_ms: 1000.0 * ms, tokens: 1000.0, in_front: 0.0 }
+    fn prompt(ms: f64) -> PromptTime {
+        PromptTime { ttft_ms: 1000.0 * ms, tokens: 1000.0, in_front: 0.0 }
     }
 
     // Eight replicas whose samples scatter by a fifth have the same figures, and those of their mean.

@@ -19,7 +19,7 @@ use self::model_breakers::ModelBreakers;
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
-use crate::kind::{Figures, Own};
+use crate::kind::{LearnedFigures, Own};
 use crate::legs::Legs;
 use crate::request::Usage;
 use crate::reuse::{Reuse, Used};
@@ -130,7 +130,7 @@ pub(crate) struct Replica {
     /// The number of its kind, what its answers prove about itself, and its figures by both.
     pub(crate) kind: u16,
     pub(crate) own: Own,
-    pub(crate) figures: Figures,
+    pub(crate) figures: LearnedFigures,
     pub(crate) steps: Steps,
     ends: Gaps,
     pub(crate) failed: Lingering,
@@ -223,7 +223,7 @@ pub struct Status {
 impl Replica {
     /// A replica of no kind yet, whose figures are a guess.
     pub(crate) fn new(spec: ReplicaSpec, breaker: BreakerConfig, ms_per_token: f64) -> Replica {
-        let figures = Figures { ms_per_token, fixed_ms: 0.0, step_slope_ms: ms_per_token };
+        let figures = LearnedFigures { ms_per_token, fixed_ms: 0.0, step_slope_ms: ms_per_token };
         Replica {
             load: Load { kv_tokens: spec.kv_tokens, ..Load::default() },
             spec,
@@ -289,7 +289,7 @@ impl Replica {
 
     /// When the first token of one more request would be late: twice the prediction and a bit.
     pub(crate) fn first_token_due(&self, now: Time, unmatched: f32) -> Time {
-        let Figures { ms_per_token, fixed_ms, .. } = self.figures;
+        let LearnedFigures { ms_per_token, fixed_ms, .. } = self.figures;
         let ms = fixed_ms + ms_per_token * f64::from(self.front_tokens + unmatched);
         let ms = 2.0 * ms + 50.0;
         now + self.spec.rtt + Duration::from_nanos((ms * 1e6) as u64)

@@ -3,6 +3,7 @@
 //! Every change goes through [`Replicas::update`], which rewrites the row. Decisions read only the
 //! rows, capacities and columns, which are contiguous for many replicas.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
@@ -254,7 +255,7 @@ impl Replicas {
             self.assume_speed(now, self.kinds[usize::from(at)].ms_per_token());
         }
         let kind = &mut self.kinds[usize::from(at)];
-        match kind.is_reviewed(now) {
+        match kind.start_review(now) {
             Some(seconds) => self.review(now, at, seconds),
             None if kind.publish(now) => self.inform(now, at),
             None => self.figure(now, id),
@@ -327,8 +328,10 @@ impl Replicas {
         if let Some(other) = known().find(|kind| kind.serves_as(key)).or(known().next()) {
             kind.start_as(other);
         }
-        let is_used = |at: &usize| self.slots.iter().flatten().any(|r| usize::from(r.kind) == *at);
-        match (0..self.kinds.len()).find(|at| !is_used(at)) {
+        let mut used = vec![false; self.kinds.len()];
+        let kinds = self.slots.iter().flatten().map(|replica| usize::from(replica.kind));
+        kinds.for_each(|at| used.get_mut(at).into_iter().for_each(|used| *used = true));
+        match used.iter().position(|used| !used) {
             Some(at) => {
                 self.kinds[at] = kind;
                 at as u16

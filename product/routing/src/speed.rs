@@ -38,7 +38,7 @@ const GAIN: f64 = 0.1;
 /// Below this many tokens, an engine's own prefill time is mostly the fixed cost of a step.
 const REPORTED: f64 = 64.0;
 /// Below this many unmatched tokens, a sample measures the fixed part rather than the slope.
-const LONG: f64 = 256.0;
+pub(crate) const LONG: f64 = 256.0;
 
 impl PrefillSpeed {
     /// Starts at `ms_per_token`.
@@ -132,7 +132,7 @@ impl PrefillSpeed {
 
     /// Multiplies all times.
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.alone *= factor;
+        self.alone = self.bounded(self.alone * factor);
         self.fixed_ms *= factor;
         self.queue.scale(factor);
     }

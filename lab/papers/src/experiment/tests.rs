@@ -34,27 +34,14 @@ notes: |
 
 /// The `i`th request, answered after this many milliseconds.
 pub(super) fn record(i: u64, ttft: u64, e2e: u64) -> Record {
+    let [sent, ttft, e2e] = [i * 1000, ttft, e2e].map(Duration::from_millis);
     Record {
-        sent: Time::from_millis(i * 1000),
-        region: 0,
-        served: 0,
-        replica: 0,
-        load: 0,
-        fate: Fate::Done,
-        forwarded: false,
-        attempts: 1,
-        ttft: Duration::from_millis(ttft),
-        e2e: Duration::from_millis(e2e),
-        held: Duration::ZERO,
-        held_away: Duration::ZERO,
-        sent_back: 0,
-        crossing: None,
         prompt_tokens: 100,
         cached_tokens: 50,
         matched_tokens: 50,
         reply_tokens: 64,
-        slo: None,
         session: i,
+        ..Record::answered(Time::ZERO + sent, ttft, e2e)
     }
 }
 

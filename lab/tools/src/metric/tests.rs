@@ -4,27 +4,14 @@ use meridian_sim::Sample;
 use crate::metric::*;
 
 fn record(sent_ms: u64, ttft_ms: u64) -> Record {
+    let [ttft, e2e] = [ttft_ms, ttft_ms + 900].map(Duration::from_millis);
     Record {
-        sent: Time::from_millis(sent_ms),
-        region: 0,
-        served: 0,
-        replica: 0,
-        load: 0,
-        fate: Fate::Done,
-        forwarded: false,
-        attempts: 1,
-        ttft: Duration::from_millis(ttft_ms),
-        e2e: Duration::from_millis(ttft_ms + 900),
-        held: Duration::ZERO,
-        held_away: Duration::ZERO,
-        sent_back: 0,
-        crossing: None,
         prompt_tokens: 100,
         cached_tokens: 25,
         matched_tokens: 25,
         reply_tokens: 10,
-        slo: None,
         session: 1,
+        ..Record::answered(Time::from_millis(sent_ms), ttft, e2e)
     }
 }
 

@@ -5,7 +5,7 @@ use meridian_base::{RequestId, Time};
 use super::Routing;
 use super::shadow::both;
 use crate::active::RequestStage;
-use crate::kind::Prompt;
+use crate::kind::PromptTime;
 use crate::policy::PolicyEvent;
 
 impl Routing {
@@ -42,7 +42,7 @@ impl Routing {
         let overdue = core::mem::take(&mut active.overdue);
         if let Some(front) = in_front {
             let rtt = self.fleet.get(replica).map_or(0.0, |r| r.spec.rtt.as_secs_f64() * 1e3);
-            let prompt = Prompt {
+            let prompt = PromptTime {
                 ttft_ms: (ttft_ms - rtt).max(0.0),
                 tokens: unmatched.into(),
                 in_front: front.into(),

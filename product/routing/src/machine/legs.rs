@@ -14,7 +14,7 @@ use super::Routing;
 use super::shadow::both;
 use crate::active::{Active, RequestStage};
 use crate::ending::Ending;
-use crate::kind::Prompt;
+use crate::kind::PromptTime;
 use crate::legs::Fetch;
 use crate::policy::PolicyEvent;
 use crate::replica::Work;
@@ -94,7 +94,7 @@ impl Routing {
         let ttft_ms = now.since(active.dispatched).as_secs_f64() * 1e3;
         if let Some(front) = fetch.in_front {
             let rtt = self.fleet.get(fetch.from).map_or(0.0, |r| r.spec.rtt.as_secs_f64() * 1e3);
-            let prompt = Prompt {
+            let prompt = PromptTime {
                 ttft_ms: (ttft_ms - rtt).max(0.0),
                 tokens: fetch.unmatched.into(),
                 in_front: front.into(),

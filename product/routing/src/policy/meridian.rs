@@ -15,7 +15,7 @@
 //! token: the objective. So an idle fleet minimises TTFT, which is GORGO's aim, and a busy one
 //! minimises work, which is SkyWalker's, with no threshold between the two.
 //!
-//! Nothing is in units that an operator must choose: the machine measures t_p and s for each
+//! Nothing is in units that an operator must choose: the machine measures t_p and s for each kind of
 //! replica, N for each class of requests, and the trust that scales m if engines find less cached
 //! than the index predicts. notes/price.md derives it, with an example.
 //!
@@ -138,14 +138,14 @@ impl Policy for Meridian {
         if let Some(terms) = pair_terms(c, of, price) {
             return terms;
         }
-        let price = self.price_whole(&of.common, has_prefills(of));
         let (unmatched, running) =
             (c.prompt_tokens as f32 - c.matched_tokens * row.trust, row.running as f32);
         let prefill = row.ms_per_token * unmatched;
         // Negative at an idle replica, whose copy will be used again.
-        let pairs = if row.pool.pairs() { 1.0 } else { 0.0 };
-        let others = prefill * (price.prefill(running, row.front_tokens) - 1.0)
-            + row.ms_per_token * price.stall(running, unmatched, pairs);
+        let mut others = prefill * (price.prefill(running, row.front_tokens) - 1.0);
+        if row.pool.pairs() && has_prefills(of) {
+            others += row.ms_per_token * price.stall(running, unmatched);
+        }
         let mut terms = vec![
             ("front_ms", f64::from(row.ms_per_token * row.front_tokens)),
             ("prefill_ms", f64::from(prefill)),
@@ -171,8 +171,6 @@ struct Price {
     /// On an idle prefill replica.
     unawaited: f32,
     delay: f32,
-    /// More of that for a whole prompt at a decode replica, as a multiple.
-    steady: f32,
     /// A ms by which steps become longer, over the whole reply.
     reply: f32,
     rtt: f32,
@@ -186,12 +184,12 @@ impl Price {
         if idle { self.idle } else { self.busy + self.delay * running }
     }
 
-    /// Tokens that weigh as much as the stall of a decode replica's streams; `pairs` is 1 for one, and 0
-    /// for other replicas.
+    /// Tokens that weigh as much as the stall of a decode replica's streams by a whole prompt, besides what
+    /// it costs anywhere.
     #[inline(always)]
-    fn stall(&self, running: f32, unmatched: f32, pairs: f32) -> f32 {
+    fn stall(&self, running: f32, unmatched: f32) -> f32 {
         let noticed = if unmatched > UNNOTICED { unmatched - UNNOTICED } else { 0.0 };
-        self.delay * self.steady * pairs * running * noticed
+        (STEADY - 1.0) * self.delay * running * noticed
     }
 }
 
@@ -247,15 +245,9 @@ impl Meridian {
             queued: common.queued,
             unawaited: 1.0 - common.reused,
             delay: self.exchange,
-            steady: 0.0,
             reply: self.exchange * common.reply_tokens,
             rtt: self.rtt_weight,
         }
-    }
-
-    /// The price of a replica that computes the prompt itself; `pools`: a prefill replica could, too.
-    fn price_whole(&self, common: &Common, pools: bool) -> Price {
-        Price { steady: if pools { STEADY - 1.0 } else { 0.0 }, ..self.price(common) }
     }
 
     /// The least price with which the request should wait for a full replica: with the time until
@@ -285,35 +277,50 @@ impl Meridian {
         ids: &[ReplicaId],
         draw: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
-        match (view.replicas.columns().far, view.loading.is_empty()) {
-            (false, true) => self.least_of::<false, false>(view, ids, draw),
-            (true, true) => self.least_of::<true, false>(view, ids, draw),
-            (false, false) => self.least_of::<false, true>(view, ids, draw),
-            (true, false) => self.least_of::<true, true>(view, ids, draw),
+        match view.prefills.is_empty() {
+            true => self.least_in::<false>(view, ids, draw),
+            false => self.least_in::<true>(view, ids, draw),
         }
     }
 
-    fn least_of<const FAR: bool, const LOADS: bool>(
+    /// The same; `POOLS`: a prefill replica could compute the prompt, too.
+    fn least_in<const POOLS: bool>(
+        &self,
+        view: &View<'_>,
+        ids: &[ReplicaId],
+        draw: &mut Rng,
+    ) -> Option<(f32, ReplicaId)> {
+        match (view.replicas.columns().far, view.loading.is_empty()) {
+            (false, true) => self.least_of::<POOLS, false, false>(view, ids, draw),
+            (true, true) => self.least_of::<POOLS, true, false>(view, ids, draw),
+            (false, false) => self.least_of::<POOLS, false, true>(view, ids, draw),
+            (true, false) => self.least_of::<POOLS, true, true>(view, ids, draw),
+        }
+    }
+
+    fn least_of<const POOLS: bool, const FAR: bool, const LOADS: bool>(
         &self,
         view: &View<'_>,
         ids: &[ReplicaId],
         draw: &mut Rng,
     ) -> Option<(f32, ReplicaId)> {
         let request = view.request;
-        let price = self.price_whole(&view.common, !view.prefills.is_empty());
+        let price = self.price(&view.common);
         let prompt = Prompt { tokens: request.prompt_tokens as f32, block: request.block_tokens };
         let mut least = Least::new();
         let mut low = f32::INFINITY;
         let (chunks, rest) = ids.as_chunks::<LANES>();
         for chunk in chunks {
-            let prices = Figures::of::<LOADS>(view, chunk).prices::<FAR, LOADS>(price, prompt);
+            let prices =
+                Figures::of::<POOLS, LOADS>(view, chunk).prices::<POOLS, FAR, LOADS>(price, prompt);
             // Few groups contain a new minimum; the others cost one comparison of all lanes.
             if prices.iter().fold(false, |any, p| any | (*p <= low)) {
                 low = offer(&mut least, &prices, chunk, draw);
             }
         }
         for &r in rest {
-            let price = Figures::of::<LOADS>(view, &[r]).prices::<FAR, LOADS>(price, prompt);
+            let price =
+                Figures::of::<POOLS, LOADS>(view, &[r]).prices::<POOLS, FAR, LOADS>(price, prompt);
             offer(&mut least, &price, &[r], draw);
         }
         least.get()
@@ -335,14 +342,17 @@ struct Figures<const N: usize> {
 
 impl<const N: usize> Figures<N> {
     #[inline(always)]
-    fn of<const LOADS: bool>(view: &View<'_>, ids: &[ReplicaId; N]) -> Figures<N> {
+    fn of<const POOLS: bool, const LOADS: bool>(
+        view: &View<'_>,
+        ids: &[ReplicaId; N],
+    ) -> Figures<N> {
         let c = view.replicas.columns();
         Figures {
             front: lanes(&c.front_tokens, ids),
             trust: lanes(&c.trust, ids),
             speed: lanes(&c.ms_per_token, ids),
             running: lanes(&c.running, ids),
-            pairs: lanes(&c.pairs, ids),
+            pairs: if POOLS { lanes(&c.pairs, ids) } else { [0.0; N] },
             slope: lanes(&c.step_slope_ms, ids),
             rtt: lanes(&c.rtt_ms, ids),
             blocks: lanes(view.matched, ids),
@@ -352,7 +362,11 @@ impl<const N: usize> Figures<N> {
 
     /// The prices of several replicas. Their figures are contiguous, so the arithmetic vectorises.
     #[inline(always)]
-    fn prices<const FAR: bool, const LOADS: bool>(&self, price: Price, prompt: Prompt) -> [f32; N] {
+    fn prices<const POOLS: bool, const FAR: bool, const LOADS: bool>(
+        &self,
+        price: Price,
+        prompt: Prompt,
+    ) -> [f32; N] {
         let mut prices = [0.0; N];
         for (i, sum) in prices.iter_mut().enumerate() {
             // Counts stay far below 2^31, and the signed conversion is the one that vectorises.
@@ -360,9 +374,12 @@ impl<const N: usize> Figures<N> {
             let matched = if matched < prompt.tokens { matched } else { prompt.tokens };
             let unmatched = prompt.tokens - matched * self.trust[i];
             let weight = price.prefill(self.running[i], self.front[i]);
-            let stall = price.stall(self.running[i], unmatched, self.pairs[i]);
-            *sum = self.speed[i] * (self.front[i] + unmatched * weight + stall)
+            *sum = self.speed[i] * (self.front[i] + unmatched * weight)
                 + price.reply * self.slope[i] * self.running[i];
+            if POOLS {
+                let stall = price.stall(self.running[i], unmatched);
+                *sum += self.speed[i] * self.pairs[i] * stall;
+            }
             if FAR {
                 *sum += price.rtt * self.rtt[i];
             }

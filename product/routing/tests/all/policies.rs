@@ -8,10 +8,9 @@
 //!   are lines below, as `knob: text`;
 //! - `replicas` takes one replica a line, `FIELD=NUMBER ...` (fields of `Row`, and `matched` blocks
 //!   of the request at hand, `slots`, `weight`, `tree` blocks held in the index);
-//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [due=MS] [eligible=(..)] [full=(..)]
-//!   [dispatch] [reply=TOKENS] [queued=N] [reused=SHARE]` decides once, with blocks of 16 tokens, a reply
-//!   of 200 and without a deadline, and with `dispatch` reports a dispatch; the request's own blocks are
-//!   `[blocks=N] [family=N]`, and those of one family share a prefix;
+//! - `pick [prompt=N] [key=N] [head=N] [at=S] [waited=MS] [due=MS] [eligible=(..)] [full=(..)] [dispatch]
+//!   [reply=TOKENS] [queued=N] [reused=SHARE]` decides once, with blocks of 16 tokens, a reply of 200 and no
+//!   deadline (`dispatch` reports it); those of one family share a prefix: `[blocks=N] [family=N]`;
 //! - `ended replica=R [blocks=N] [family=N]` reports the end of the request to the policy;
 //! - `spread times=N ...` decides N times and counts, which shows how ties fall;
 //! - `terms [prompt=N] [reply=TOKENS] [queued=N] [reused=SHARE]` prints the terms of the explain endpoint;
@@ -175,7 +174,7 @@ fn declares(spec: &Spec, params: &Params) -> String {
 }
 
 impl Bench {
-    fn set(&mut self, text: &str) {
+    fn set(&mut self, text: &str) -> String {
         let lines: Vec<Line> = text.lines().map(line).collect();
         let of: Vec<_> = lines.iter().map(|l| (l.spec.clone(), l.row)).collect();
         // A new table of the same replicas does not change the membership.
@@ -188,6 +187,7 @@ impl Bench {
         for (i, l) in lines.iter().enumerate().filter(|(_, l)| l.tree > 0) {
             self.index.insert(i as u16, &chain(i as u64 + 1, l.tree as u64));
         }
+        String::new()
     }
 
     fn decide(&mut self, case: &mut Args) -> (Pick, Time, Request) {
@@ -391,10 +391,7 @@ fn scenarios() {
             }
             let bench = bench.as_mut().expect("a file begins with `policy`");
             let out = match case.directive.as_str() {
-                "replicas" => {
-                    bench.set(&case.input.clone());
-                    String::new()
-                }
+                "replicas" => bench.set(&case.input.clone()),
                 "pick" => bench.pick(case),
                 "spread" => bench.spread(case),
                 "terms" => bench.terms(case),
@@ -462,8 +459,7 @@ fn random_run(spec: &'static Spec, seed: u64) -> Vec<Option<ReplicaId>> {
         if let Pick::Replica(Chosen { replica: r, score: Some(score), .. }) = pick
             && !every::UNTOLD.contains(&spec.name)
         {
-            // The terms of the explain endpoint add up to the deciding score (a maximum is
-            // negated).
+            // The terms of the explain endpoint add up to the score (a maximum is negated).
             let eligible: Vec<ReplicaId> = eligible.iter().copied().map(ReplicaId).collect();
             let terms = b.terms_of(r, &args, &eligible);
             let sum: f64 = terms.iter().map(|t| t.1).sum();

@@ -10,28 +10,7 @@ use super::super::waiting::Waiting;
 use super::*;
 
 fn record(sent_s: u64, waits: Duration) -> Record {
-    Record {
-        sent: Time::from_millis(sent_s * 1000),
-        region: 0,
-        served: 0,
-        replica: 0,
-        load: 0,
-        fate: Fate::Done,
-        forwarded: false,
-        attempts: 1,
-        ttft: waits,
-        e2e: waits,
-        held: Duration::ZERO,
-        held_away: Duration::ZERO,
-        sent_back: 0,
-        crossing: None,
-        prompt_tokens: 1,
-        cached_tokens: 0,
-        matched_tokens: 0,
-        reply_tokens: 1,
-        slo: None,
-        session: 0,
-    }
+    Record::answered(Time::from_millis(sent_s * 1000), waits, waits)
 }
 
 /// A run with one request a second for 400 s after a warm-up of 100 s.

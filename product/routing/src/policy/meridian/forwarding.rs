@@ -107,11 +107,12 @@ impl Meridian {
             return None;
         }
         let queued = peer.held as f32 / peer.replicas.len().max(1) as f32;
-        let price = self.price_whole(&Common { queued, ..view.common }, prefill.is_some());
+        let price = self.price(&Common { queued, ..view.common });
         // A peer's replica that looks idle may no longer be, so its prefill counts in full.
         let weight = price.busy + price.delay * told.running as f32;
-        let pairs = if told.pool.pairs() { 1.0 } else { 0.0 };
-        let stall = price.stall(told.running as f32, unmatched, pairs);
+        let is_whole_in_pool = prefill.is_some() && told.pool.pairs();
+        let stall =
+            if is_whole_in_pool { price.stall(told.running as f32, unmatched) } else { 0.0 };
         let front = told.front_tokens + replica.own_tokens;
         let alone = told.ms_per_token * (front + unmatched * weight + stall);
         let pair = match (prefill, peer.pace) {
