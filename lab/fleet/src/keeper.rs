@@ -6,6 +6,7 @@
 //! its own process group, which every process of the fleet has joined. A separate group also keeps
 //! the terminal's Ctrl-C away from the children: the fleet ends them in its own order.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -16,8 +17,10 @@ use crate::{Error, Result};
 /// Waits for the end of the process that holds the other end of its input.
 ///
 /// If a process of the group is stopped at that moment, the kernel sends SIGHUP to all of them, as to any group that
-/// has lost its parent. It must not end the shell before the folder is removed.
-const WATCH: &str = "trap '' HUP; read -r line; [ -e \"$1/kept\" ] || rm -rf \"$1\" || rm -rf \"$1\"; kill -s KILL 0";
+/// has lost its parent. It must not end the shell before the folder is removed: the shell's first line says that it is
+/// past that danger.
+const WATCH: &str = "trap '' HUP; echo; read -r line; \
+    [ -e \"$1/kept\" ] || rm -rf \"$1\" || rm -rf \"$1\"; kill -s KILL 0";
 
 /// The owner of a fleet's process group.
 #[derive(Debug)]
@@ -33,19 +36,19 @@ impl Keeper {
     /// unless that is marked to stay: it has keys.
     pub(crate) fn start(dir: &Path) -> Result<Keeper> {
         use std::os::unix::process::CommandExt;
-        let shell = Command::new("/bin/sh")
+        let failed = |source| Error::Start { name: "the keeper".into(), program: "/bin/sh".into(), source };
+        let mut shell = Command::new("/bin/sh")
             .args(["-c", WATCH, "keeper"])
             .arg(dir)
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|source| Error::Start {
-                name: "the keeper".into(),
-                program: "/bin/sh".into(),
-                source,
-            })?;
+            .map_err(failed)?;
+        // On a busy machine this process could die before the shell has run a single command.
+        let mut ready = shell.stdout.take().expect("it is piped");
+        ready.read_exact(&mut [0]).map_err(failed)?;
         let group = Pid::from_child(&shell);
         Ok(Keeper { shell, group })
     }
