@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use meridian_base::Time;
-use meridian_sim::{Fate, Record};
+use meridian_sim::Record;
 use meridian_tools::load::Quantiles;
 
 use super::super::rows::Row;
