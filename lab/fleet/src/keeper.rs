@@ -36,7 +36,8 @@ impl Keeper {
     /// unless that is marked to stay: it has keys.
     pub(crate) fn start(dir: &Path) -> Result<Keeper> {
         use std::os::unix::process::CommandExt;
-        let failed = |source| Error::Start { name: "the keeper".into(), program: "/bin/sh".into(), source };
+        let failed =
+            |source| Error::Start { name: "the keeper".into(), program: "/bin/sh".into(), source };
         let mut shell = Command::new("/bin/sh")
             .args(["-c", WATCH, "keeper"])
             .arg(dir)
