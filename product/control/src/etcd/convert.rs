@@ -33,7 +33,7 @@ impl Failed {
     pub(super) fn sent(error: etcd_client::Error) -> Failed {
         let why = Why::Client(error);
         let failed = Failed { why, may_be_done: true };
-        let refused = matches!(failed.status(), Some(status) if !is_of_member(status.code()));
+        let refused = matches!(failed.status(), Some(status) if !is_of_member(status));
         // Without a connection nothing was sent.
         let unsent = failed.text().contains("tcp connect error");
         Failed { may_be_done: !refused && !unsent, ..failed }
@@ -63,7 +63,7 @@ impl Failed {
         use etcd_client::Error as E;
         match &self.why {
             Why::Late(_) => true,
-            Why::Client(E::GRpcStatus(status)) => is_of_member(status.code()),
+            Why::Client(E::GRpcStatus(status)) => is_of_member(status),
             Why::Client(E::LeaseKeepAliveError(text)) => !text.contains(NOT_FOUND),
             Why::Client(E::InvalidArgs(_) | E::InvalidUri(_) | E::InvalidMetadataValue(_)) => false,
             Why::Client(_) => true,
@@ -128,22 +128,29 @@ impl From<Failed> for Error {
     }
 }
 
+/// The start of tonic's message for an answer that is none of an RPC.
+const NO_RPC: &str = "grpc-status header missing";
+
 /// The client's word for a lease that has ended; its other errors of this kind are the stream's.
 const NOT_FOUND: &str = "not found";
 
 /// etcd's default for `--max-request-bytes`.
 const MOST_REQUEST: usize = 3 << 19;
 
-/// Codes that a member answers if it cannot serve anyone, or that mean that it did not answer.
-fn is_of_member(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
-            | Code::DeadlineExceeded
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::Internal
-    )
+/// What a member answers if it cannot serve anyone, or what means that it did not answer.
+fn is_of_member(status: &tonic::Status) -> bool {
+    // A plain HTTP answer (a 404, say): a member that has not opened its service yet, or a proxy in its place.
+    let is_no_rpc = status.message().starts_with(NO_RPC);
+    let code = status.code();
+    is_no_rpc
+        || matches!(
+            code,
+            Code::Unavailable
+                | Code::DeadlineExceeded
+                | Code::Cancelled
+                | Code::Unknown
+                | Code::Internal
+        )
 }
 
 /// A message with the causes behind it: tonic's own says "transport error".
@@ -201,4 +208,22 @@ pub(super) fn raw(id: LeaseId) -> i64 {
 
 pub(super) fn ttl(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: Code, message: &str) -> Failed {
+        Failed::sent(etcd_client::Error::GRpcStatus(tonic::Status::new(code, message)))
+    }
+
+    // Seen while etcd's members were cut off from each other: one answered 404 for a moment, and a watch ended for good.
+    #[test]
+    fn an_http_answer_is_the_members() {
+        let plain = "grpc-status header missing, mapped from HTTP status code 404";
+        let failed_so = failed(Code::Unimplemented, plain);
+        assert!(failed_so.is_of_member() && failed_so.may_be_done);
+        assert!(!failed(Code::Unimplemented, "unknown service").is_of_member());
+    }
 }
