@@ -3,10 +3,13 @@
 //! Every change goes through [`Replicas::update`], which rewrites the row. Decisions read only the
 //! rows, capacities and columns, which are contiguous for many replicas.
 
+mod columns;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, Time};
 
+pub(crate) use self::columns::Columns;
 use crate::admission::Admission;
 use crate::breaker::BreakerConfig;
 use crate::kind::{self, Kind, KindKey, Own};
@@ -16,55 +19,6 @@ use crate::row::Row;
 /// The most replicas that a region can have: an id has 16 bits, and so does the prefix index's name
 /// of it.
 pub const MOST_REPLICA_IDS: u16 = u16::MAX;
-
-/// The rows' figures that the default policy scores by, each in an array by id: a scan of a
-/// thousand reads a third of the bytes of the rows, several replicas at once.
-#[derive(Debug, Default)]
-pub(crate) struct Columns {
-    pub(crate) front_tokens: Vec<f32>,
-    pub(crate) utilisation: Vec<f32>,
-    pub(crate) trust: Vec<f32>,
-    pub(crate) ms_per_token: Vec<f32>,
-    pub(crate) step_slope_ms: Vec<f32>,
-    pub(crate) running: Vec<f32>,
-    /// 1 for a replica that works in a pair with another, otherwise 0.
-    pub(crate) pairs: Vec<f32>,
-    pub(crate) rtt_ms: Vec<f32>,
-    /// Whether any replica was ever in another region: round trips then count in scores.
-    pub(crate) far: bool,
-}
-
-impl Columns {
-    fn of_rows(rows: &[Row]) -> Columns {
-        let mut columns = Columns::default();
-        columns.resize(rows.len());
-        rows.iter().enumerate().for_each(|(at, row)| columns.set(at, row));
-        columns
-    }
-
-    fn resize(&mut self, width: usize) {
-        self.front_tokens.resize(width, 0.0);
-        self.utilisation.resize(width, 0.0);
-        self.trust.resize(width, 0.0);
-        self.ms_per_token.resize(width, 0.0);
-        self.step_slope_ms.resize(width, 0.0);
-        self.running.resize(width, 0.0);
-        self.pairs.resize(width, 0.0);
-        self.rtt_ms.resize(width, 0.0);
-    }
-
-    fn set(&mut self, at: usize, row: &Row) {
-        self.front_tokens[at] = row.front_tokens;
-        self.utilisation[at] = row.utilisation;
-        self.trust[at] = row.trust;
-        self.ms_per_token[at] = row.ms_per_token;
-        self.step_slope_ms[at] = row.step_slope_ms;
-        self.running[at] = row.running as f32;
-        self.pairs[at] = if row.pool.pairs() { 1.0 } else { 0.0 };
-        self.rtt_ms[at] = row.rtt_ms;
-        self.far |= row.rtt_ms > 0.0;
-    }
-}
 
 /// The replica table. Rows are indexed by [`ReplicaId`].
 #[derive(Debug, Default)]
