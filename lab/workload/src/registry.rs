@@ -6,7 +6,7 @@
 //! workload.
 
 use crate::generators::{
-    chat, first_prompts, lengths, rag, region_chat, served, sessions, tool_loop, trees,
+    agents, chat, first_prompts, lengths, rag, region_chat, served, sessions, tool_loop, trees,
 };
 use crate::spec::GeneratorSpec;
 
@@ -23,6 +23,7 @@ pub static GENERATORS: &[&GeneratorSpec] = &[
     &sessions::SESSIONS,
     &sessions::SINGLE,
     &tool_loop::SPEC,
+    &agents::SPEC,
     &chat::SPEC,
     &first_prompts::SPEC,
     &lengths::SPEC,

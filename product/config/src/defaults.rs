@@ -29,10 +29,23 @@ pub(super) fn explain_keep() -> usize {
     1024
 }
 
+/// Names of a session. OpenCode sends its sub-agents' own in `x-session-id` and `x-session-affinity`, and the session that
+/// started them in `x-parent-session-id`. Codex's thread is one of its session's agents.
+const SESSION_HEADERS: [&str; 8] = [
+    "x-parent-session-id",
+    "x-session-id",
+    "x-hash-key",
+    "x-claude-code-session-id",
+    "session-id",
+    "session_id",
+    "thread-id",
+    "x-session-affinity",
+];
+
 impl Default for Keys {
     fn default() -> Self {
         Keys {
-            headers: vec!["x-session-id".to_owned(), "x-hash-key".to_owned()],
+            headers: SESSION_HEADERS.map(str::to_owned).to_vec(),
             tenant_header: "x-tenant-id".to_owned(),
         }
     }

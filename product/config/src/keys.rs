@@ -84,7 +84,7 @@ mod tests {
             keys.iter().find(|key| key.path == path).unwrap_or_else(|| panic!("{path}: {keys:#?}"))
         };
         assert_eq!(find("limits.body").default.as_deref(), Some("32MiB"));
-        assert_eq!(find("keys.headers").default.as_deref(), Some("[x-session-id, x-hash-key]"));
+        assert_eq!(find("keys.tenant_header").default.as_deref(), Some("x-tenant-id"));
         assert_eq!(find("peers.tau").at_start, None);
         assert!(
             find("peers.gateways").at_start.is_some() && find("control.url").at_start.is_some()

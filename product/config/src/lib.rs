@@ -234,7 +234,7 @@ pub struct Gateway {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keys {
-    /// Request headers tried for the affinity key, in order, before the body's own keys.
+    /// Request headers tried for the session, in order, before the body's own keys; the defaults are today's agents'.
     pub headers: Vec<String>,
     /// Request header that names the tenant.
     pub tenant_header: String,

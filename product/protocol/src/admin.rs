@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
 pub use add::AddReplica;
-pub use counts::{Prefix, Quantiles, Requests};
+pub use counts::{Prefix, Quantiles, Requests, Sessions};
 pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
@@ -51,8 +51,7 @@ pub struct Status {
     /// Keys of the gateway's file that have changed and need a restart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_needed: Vec<String>,
-    /// Parts whose newest reload failed, or has not ended, with the reason; their former version is
-    /// in use.
+    /// Parts whose newest reload failed, or has not ended, with the reason; their former version is in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reload_problems: Vec<String>,
     /// How requests ended.
@@ -62,6 +61,9 @@ pub struct Status {
     /// Of these, those of each model, also of one without a replica.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by_model: BTreeMap<String, u32>,
+    /// Clients' sessions that were served within minutes.
+    #[serde(default)]
+    pub sessions: Sessions,
     /// TTFT at the gateway: from a request's first byte in to its answer's first token.
     pub ttft_ms: Quantiles,
     /// Prefix matches, predicted and as the engines reported them.
@@ -244,8 +246,7 @@ pub struct Replica {
     pub cached_tokens: u64,
     /// `closed`, `open` or `half_open`.
     pub breaker: String,
-    /// Requests that the engine reports beyond this gateway's own: those of other gateways
-    /// (positive) or lost ones (negative).
+    /// Requests that the engine reports beyond ours: those of other gateways (positive) or lost ones (negative).
     pub drift: i32,
     /// Learned prefill time, ms a token.
     pub ms_per_token: f32,
@@ -254,8 +255,7 @@ pub struct Replica {
     /// Prompt tokens that it has to compute before a new request's.
     #[serde(default)]
     pub front_tokens: f32,
-    /// Smoothed utilisation, 0 to 1: the larger of its share of KV in use and its share of time in
-    /// prefill.
+    /// Smoothed utilisation, 0 to 1: the larger of its share of KV in use and its share of time in prefill.
     #[serde(default)]
     pub utilisation: f32,
     /// Tokens of KV prefilled here that the decode replicas have not fetched.

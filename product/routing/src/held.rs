@@ -1,7 +1,8 @@
 //! The held queue: the gateway's queue of requests for which no replica has free capacity yet.
 //!
 //! There is a queue for each priority class, and in each a line for each tenant. A higher class
-//! goes before all lower ones; `class.rs` orders the requests within a class. The queue is bounded
+//! goes before all lower ones; `class.rs` orders the requests within a class, `turns.rs` those of a
+//! tenant. The queue is bounded
 //! in total length, in length per tenant, and in waiting time. When it is full, a request of a
 //! higher class replaces the newest request of the lowest class.
 //!
@@ -9,13 +10,16 @@
 //! releases them, and they do not stand in the way of others.
 
 mod class;
+mod sessions;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, Priority, RequestId, Time};
 
 use self::class::Class;
+use self::sessions::Sessions;
 use crate::request::Request;
 use crate::why::RejectWhy;
 
@@ -58,11 +62,13 @@ pub(crate) struct Held {
     classes: [Class; 3],
     /// Requests of all priorities whose model has no replica.
     absent: Class,
+    sessions: Sessions,
 }
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
-        let mut held = Held { config, classes: Default::default(), absent: Class::default() };
+        let (classes, absent, sessions) = Default::default();
+        let mut held = Held { config, classes, absent, sessions };
         held.configured(config);
         held
     }
@@ -77,6 +83,11 @@ impl Held {
 
     pub(crate) fn len(&self) -> u32 {
         self.served() + self.absent.len()
+    }
+
+    /// The known sessions, and the share of the largest one.
+    pub(crate) fn sessions(&self) -> (u32, f64) {
+        (self.sessions.len() as u32, self.sessions.largest_share())
     }
 
     /// Without the requests whose model has no replica.
@@ -174,23 +185,29 @@ impl Held {
         self.classes[request.priority as usize].take(request.id, request.tenant, true)
     }
 
+    /// Counts tokens that a request's session was served, held before or not.
+    pub(crate) fn charge(&mut self, now: Time, request: &Request, tokens: u32) {
+        self.sessions.charge(now, request, tokens);
+    }
+
     /// Removes a request that will not be served. False if it is not held.
     pub(crate) fn remove(&mut self, request: &Request) -> bool {
         self.classes[request.priority as usize].take(request.id, request.tenant, false)
             || self.absent.take(request.id, request.tenant, false)
     }
 
-    /// The first requests of a class in serving order, at most `look_ahead`, written to `out`.
-    pub(crate) fn front(&self, now: Time, priority: Priority, out: &mut Vec<RequestId>) {
+    /// The first requests of a class in serving order, at most `look_ahead`, written to `out`. Returns how many of them
+    /// a policy may choose from while one of them fits.
+    pub(crate) fn front(&self, now: Time, priority: Priority, out: &mut Vec<RequestId>) -> usize {
         out.clear();
-        self.classes[priority as usize].front(now, &self.config, out);
+        self.classes[priority as usize].front(now, (&self.config, &self.sessions), out)
     }
 
     /// The first requests of every class, the highest class first.
     pub(crate) fn fronts(&self, now: Time, out: &mut Vec<RequestId>) {
         out.clear();
         for priority in Priority::ALL {
-            self.classes[priority as usize].front(now, &self.config, out);
+            self.classes[priority as usize].front(now, (&self.config, &self.sessions), out);
         }
     }
 

@@ -49,6 +49,11 @@ impl WaitingQueue {
         self.held.len()
     }
 
+    /// The known sessions, and the share of the largest one.
+    pub(crate) fn sessions(&self) -> (u32, f64) {
+        self.held.sessions()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.held.len() == 0
     }
@@ -63,9 +68,10 @@ impl WaitingQueue {
         self.held.priorities()
     }
 
-    /// The first requests of a class in serving order, written to `out`.
-    pub(crate) fn front(&self, now: Time, priority: Priority, out: &mut Vec<RequestId>) {
-        self.held.front(now, priority, out);
+    /// The first requests of a class in serving order, written to `out`. Returns how many of them a policy may choose
+    /// from while one of them fits.
+    pub(crate) fn front(&self, now: Time, priority: Priority, out: &mut Vec<RequestId>) -> usize {
+        self.held.front(now, priority, out)
     }
 
     /// The first requests of every class, the highest class first, written to `out`.
@@ -172,6 +178,11 @@ impl WaitingQueue {
     pub(crate) fn release(&mut self, request: &Request) {
         let is_held = self.held.release(request);
         assert!(is_held, "{} leaves the queue once", request.id);
+    }
+
+    /// Counts tokens that a request's session was served, held before or not.
+    pub(crate) fn charge(&mut self, now: Time, request: &Request, tokens: u32) {
+        self.held.charge(now, request, tokens);
     }
 
     /// Removes a request that will not be served.

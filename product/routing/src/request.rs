@@ -18,6 +18,8 @@ pub struct Request {
     pub priority: Priority,
     /// Hash of the affinity key (session header, body key, tenant or client address, first found).
     pub key: u64,
+    /// Hash of the session that the client names. Held requests of a tenant take turns by session.
+    pub session: Option<u64>,
     /// Hash of the first bytes of the prompt, as many as the policy requires (CHWBL).
     pub head: u64,
     /// Chained hashes of the prompt's whole blocks, in the policy's granularity.
@@ -70,6 +72,7 @@ impl Request {
             tenant: 0,
             priority: Priority::Normal,
             key: 0,
+            session: None,
             head: 0,
             blocks: Vec::new(),
             prompt_tokens: 0,

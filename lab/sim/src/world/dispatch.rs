@@ -188,6 +188,8 @@ impl World {
             tenant: asked.tenant,
             priority: meridian_routing::Priority::Normal,
             key: asked.session,
+            // The queues of rivals know none.
+            session: (self.system.policy.name == "meridian").then_some(asked.session),
             head: text.head,
             blocks,
             prompt_tokens: text.prompt_tokens,

@@ -12,5 +12,6 @@ mod news;
 mod pairs;
 mod preempted;
 mod residency;
+mod sessions;
 mod traces;
 mod world;

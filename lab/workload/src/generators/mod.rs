@@ -1,5 +1,6 @@
 //! The generators of programs, one shape per file; [`GENERATORS`](crate::GENERATORS) lists them.
 
+pub(crate) mod agents;
 pub(crate) mod chat;
 pub(crate) mod first_prompts;
 pub(crate) mod lengths;

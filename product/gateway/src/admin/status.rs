@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meridian_base::{ModelId, Time};
 use meridian_config::Gateway as Config;
-use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, Shadow, Status};
+use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, Sessions, Shadow, Status};
 use meridian_protocol::intervals::Intervals;
 use meridian_routing::{Role, Routing, Would};
 
@@ -64,6 +64,7 @@ impl StatusPage {
             requests: inner.requests,
             held,
             held_by_model: held_by_model(routing, &self.region.fleet.models),
+            sessions: sessions(routing),
             ttft_ms: inner.ttft.quantiles(),
             prefix: inner.prefix,
             shadow: shadow(routing, &self.config.now().config),
@@ -103,6 +104,11 @@ impl StatusPage {
 }
 
 /// The queued requests of each model.
+fn sessions(routing: &Routing) -> Sessions {
+    let (known, largest_share) = routing.sessions();
+    Sessions { known, largest_share }
+}
+
 fn held_by_model(routing: &Routing, models: &ModelIds) -> BTreeMap<String, u32> {
     let mut counts: BTreeMap<ModelId, u32> = BTreeMap::new();
     routing.held_models().for_each(|model| *counts.entry(model).or_default() += 1);

@@ -1,5 +1,5 @@
 //! Locations of stateful responses: `previous_response_id` must go back to the replica that
-//! produced it (sticky sessions).
+//! produced it (sticky sessions), and the sessions that these chains of responses are.
 //!
 //! A response belongs to the tenant that received it first, and no other tenant may continue it.
 //! Engines let a client choose a response's id, so a response with the id of another tenant's is
@@ -35,10 +35,17 @@ pub(crate) struct ResponseKey {
     pub(crate) response: u64,
 }
 
+#[derive(Clone, Copy)]
+struct Pin {
+    tenant: u64,
+    home: Home,
+    session: u64,
+}
+
 #[derive(Default)]
 struct Inner {
-    /// By response id: its tenant and its location.
-    homes: HashMap<u64, (u64, Home)>,
+    /// By response id.
+    homes: HashMap<u64, Pin>,
     /// Each tenant's responses, oldest first.
     tenants: HashMap<u64, VecDeque<u64>>,
     /// The tenants, ordered by number of responses.
@@ -69,20 +76,21 @@ impl Inner {
 }
 
 impl Pins {
-    /// Sets the location of a response. Returns false and changes nothing if another tenant's
+    /// Sets the location of a response, and the session that it belongs to. Returns false and changes nothing if another tenant's
     /// response has this id. `home` runs under the lock that [`Pins::forget`] takes, so a replica
     /// that is present then is forgotten later.
-    pub(crate) fn set(&self, pin: ResponseKey, home: impl FnOnce() -> Home) -> bool {
+    pub(crate) fn set(&self, pin: ResponseKey, session: u64, home: impl FnOnce() -> Home) -> bool {
         let mut inner = self.0.lock();
         let home = home();
-        if let Some((tenant, known)) = inner.homes.get_mut(&pin.response) {
-            let is_own = *tenant == pin.tenant;
+        let made = Pin { tenant: pin.tenant, home, session };
+        if let Some(known) = inner.homes.get_mut(&pin.response) {
+            let is_own = known.tenant == pin.tenant;
             if is_own {
-                *known = home;
+                *known = made;
             }
             return is_own;
         }
-        inner.homes.insert(pin.response, (pin.tenant, home));
+        inner.homes.insert(pin.response, made);
         let order = inner.tenants.entry(pin.tenant).or_default();
         order.push_back(pin.response);
         let size = order.len();
@@ -94,16 +102,26 @@ impl Pins {
         true
     }
 
+    /// The location of a response.
     pub(crate) fn get(&self, pin: ResponseKey) -> Option<Home> {
-        let (tenant, home) = self.0.lock().homes.get(&pin.response).copied()?;
-        (tenant == pin.tenant).then_some(home)
+        self.pin(pin).map(|pin| pin.home)
+    }
+
+    /// The session that a response belongs to.
+    pub(crate) fn session(&self, pin: ResponseKey) -> Option<u64> {
+        self.pin(pin).map(|pin| pin.session)
+    }
+
+    fn pin(&self, key: ResponseKey) -> Option<Pin> {
+        let pin = self.0.lock().homes.get(&key.response).copied()?;
+        (pin.tenant == key.tenant).then_some(pin)
     }
 
     /// Marks every response at `replica` as gone. A request that continues one of them is refused
     /// with that reason.
     pub(crate) fn forget(&self, replica: ReplicaId) {
         let mut inner = self.0.lock();
-        let homes = inner.homes.values_mut().map(|(_, home)| home);
+        let homes = inner.homes.values_mut().map(|pin| &mut pin.home);
         let there = homes.filter(|home| **home == Home::At(replica));
         there.for_each(|home| *home = Home::Gone);
     }
@@ -123,7 +141,7 @@ mod tests {
     #[test]
     fn bounded() {
         let pins = Pins::default();
-        assert!((0..=MOST as u64).all(|n| pins.set(pin(0, n), || HOME)));
+        assert!((0..=MOST as u64).all(|n| pins.set(pin(0, n), 5, || HOME)));
         assert_eq!(pins.get(pin(0, 0)), None);
         assert_eq!(pins.get(pin(0, 1)), Some(HOME));
         pins.forget(ReplicaId(1));
@@ -136,11 +154,11 @@ mod tests {
     #[test]
     fn tenants_are_kept_apart() {
         let (pins, moved) = (Pins::default(), Home::At(ReplicaId(2)));
-        assert!(pins.set(pin(1, 7), || HOME) && !pins.set(pin(2, 7), || moved));
+        assert!(pins.set(pin(1, 7), 5, || HOME) && !pins.set(pin(2, 7), 5, || moved));
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(HOME), None));
-        assert!(pins.set(pin(1, 7), || moved));
+        assert!(pins.set(pin(1, 7), 5, || moved));
         pins.forget(ReplicaId(2));
-        assert!(!pins.set(pin(2, 7), || HOME));
+        assert!(!pins.set(pin(2, 7), 5, || HOME));
         assert_eq!((pins.get(pin(1, 7)), pins.get(pin(2, 7))), (Some(Home::Gone), None));
     }
 
@@ -149,8 +167,8 @@ mod tests {
     #[test]
     fn a_tenant_pushes_out_its_own() {
         let pins = Pins::default();
-        assert!((0..10).all(|n| pins.set(pin(1, n), || HOME)));
-        assert!((10..2 * MOST as u64).all(|n| pins.set(pin(2, n), || HOME)));
+        assert!((0..10).all(|n| pins.set(pin(1, n), 5, || HOME)));
+        assert!((10..2 * MOST as u64).all(|n| pins.set(pin(2, n), 5, || HOME)));
         assert!((0..10).all(|n| pins.get(pin(1, n)) == Some(HOME)));
         let inner = pins.0.lock();
         assert_eq!(inner.homes.len(), MOST);

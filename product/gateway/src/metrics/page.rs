@@ -46,6 +46,8 @@ pub(super) struct Page {
     in_flight: Float,
     held: Float,
     model_held: Family<ModelLabel, Float>,
+    sessions: Float,
+    largest_session: Float,
     /// These six are absent without a control plane.
     control_up: Family<NoLabels, Float>,
     control_losses: Family<NoLabels, Counter>,
@@ -84,6 +86,9 @@ impl Page {
         r.register("held", "Requests held for want of room", self.held.clone());
         let help = "Of these, those of a model; absent for one without any";
         r.register("model_held", help, self.model_held.clone());
+        r.register("sessions", "Sessions served within minutes", self.sessions.clone());
+        let help = "Share of their tokens that the largest one was served";
+        r.register("session_largest_share", help, self.largest_session.clone());
         r.register("control_up", "1 when the control plane is followed", self.control_up.clone());
         r.register("control_losses", "Times it was lost", self.control_losses.clone());
         let moves = "Moves to another control plane";
@@ -157,6 +162,8 @@ impl Page {
         self.reload_problems.set(status.reload_problems.len() as f64);
         self.in_flight.set(q.in_flight as f64);
         self.held.set(f64::from(status.held));
+        self.sessions.set(f64::from(status.sessions.known));
+        self.largest_session.set(status.sessions.largest_share);
         self.model_held.clear();
         for (model, held) in &status.held_by_model {
             let label = ModelLabel { model: model.clone() };

@@ -65,6 +65,10 @@ fn fields(record: &Record, model: Option<&str>, each: &mut dyn FnMut(&'static st
     text("model", model.map(Cow::from));
     text("alias", record.alias.as_deref().map(Cow::from));
     text("fallback", record.fallback.as_ref().map(shown));
+    text(
+        "session",
+        asked.and_then(|asked| asked.session).map(|hash| format!("{hash:016x}").into()),
+    );
     text("endpoint", Some(record.endpoint.word().into()));
     if let Some(asked) = asked {
         each("stream", Value::Flag(asked.stream));

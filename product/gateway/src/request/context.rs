@@ -74,7 +74,7 @@ pub(crate) struct Sender {
     pub(crate) tenant_name: Option<HeaderValue>,
     /// The affinity key.
     pub(crate) key: u64,
-    /// The affinity key, if a client's request has one of its own.
+    /// The session that the client names, hashed.
     pub(crate) session: Option<u64>,
     pub(crate) priority: Priority,
     /// Forwards between regions so far.

@@ -75,6 +75,7 @@ mod revoked;
 mod salts;
 mod scaled_to_zero;
 mod secured;
+mod sessions;
 mod shadow;
 mod signals;
 mod stateful;

@@ -44,3 +44,12 @@ pub struct Prefix {
     /// Of those, cached.
     pub cached_tokens: u64,
 }
+
+/// Sessions, as the queue's turns count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// How many.
+    pub known: u32,
+    /// The largest one's share of the tokens that all of them were served, 0 to 1.
+    pub largest_share: f64,
+}

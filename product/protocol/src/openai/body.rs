@@ -14,7 +14,7 @@ use super::splice::Splices;
 use super::strip::{Strip, Walk};
 
 /// The members of a body that are read, in the order of [`Body::slots`].
-pub(crate) const FIELDS: [&str; 24] = [
+pub(crate) const FIELDS: [&str; 26] = [
     "model",
     "stream",
     "stream_options",
@@ -25,9 +25,11 @@ pub(crate) const FIELDS: [&str; 24] = [
     "best_of",
     "session_id",
     "session_params",
+    "conversation",
     "prompt_cache_key",
     "user",
     "metadata",
+    "service_tier",
     "previous_response_id",
     "cache_salt",
     "tools",

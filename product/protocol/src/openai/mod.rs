@@ -18,6 +18,7 @@
 mod answer;
 mod ask_usage;
 mod bad;
+mod billing;
 mod body;
 mod elsewhere;
 mod encoding;
@@ -35,6 +36,7 @@ mod refuse;
 mod request;
 mod resume;
 mod salt;
+mod session;
 mod splice;
 mod strip;
 pub(crate) mod text;

@@ -75,12 +75,22 @@ pub(crate) struct Writer<S> {
     in_user: bool,
     seed: u64,
     param: &'static str,
+    /// Whether the first block of the system prompt is left out.
+    pub(crate) is_billed: bool,
 }
 
 impl<S: Sink> Writer<S> {
     pub(crate) fn new(fingerprint: S, head_bytes: usize, seed: u64) -> Writer<S> {
         let head = Vec::new();
-        Writer { fingerprint, head, head_bytes, in_user: false, seed, param: "messages" }
+        Writer {
+            fingerprint,
+            head,
+            head_bytes,
+            in_user: false,
+            seed,
+            param: "messages",
+            is_billed: false,
+        }
     }
 
     /// Writes the prompt of a body.
@@ -123,8 +133,15 @@ impl<S: Sink> Writer<S> {
     pub(super) fn system(&mut self, body: &Body<'_>, name: &'static str) -> Result<(), BadRequest> {
         let Some(system) = body.get(name) else { return Ok(()) };
         begin(&mut self.fingerprint, b"system");
+        let mut began = false;
         self.param = name;
-        self.content(system)?;
+        match std::mem::take(&mut self.is_billed) {
+            true => elements(system, name, |part| {
+                let is_first = !std::mem::replace(&mut began, true);
+                if is_first { Ok(()) } else { self.part(part, 1) }
+            })?,
+            false => self.content(system)?,
+        }
         self.param = "messages";
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Reads a request in one pass over its body, copying only small facts.
 
 use bytes::Bytes;
-use meridian_base::{Fingerprinter, keyed, mix};
+use meridian_base::{Fingerprinter, Priority, keyed, mix};
 use serde_json::value::RawValue;
 
 use super::ask_usage::usage_asked;
 use super::bad::BadRequest;
+use super::billing;
 use super::body::Body;
 use super::elsewhere::{Elsewhere, Head};
 use super::encoding::{may_be_json, utf8};
@@ -13,6 +14,7 @@ use super::endpoint::Endpoint;
 use super::prompt::Writer;
 use super::raw::{Object, elements, kind, owned, string, truth};
 use super::salt::SaltPlace;
+use super::session;
 use super::splice::{Purpose, Splice, Splices, offset};
 use super::text::decode;
 
@@ -49,8 +51,10 @@ pub struct RequestInfo {
     /// Number of requested replies, at least 1.
     pub replies: u32,
     /// The session, hashed: the first of `session_id`, `session_params.session_id` (or `.id`),
-    /// `prompt_cache_key`, `user`, `metadata.user_id`.
+    /// `conversation` (or `.id`), `prompt_cache_key`, `user`, `metadata.user_id`.
     pub session: Option<u64>,
+    /// The priority class that `service_tier` asks for, if it is not left to the server.
+    pub tier: Option<Priority>,
     /// The response that this request continues. The request must go to the replica that produced
     /// it.
     pub previous_response_id: Option<String>,
@@ -200,22 +204,27 @@ fn facts<'s>(
     };
     let scope = scope(&model, cache_salt.as_deref(), reading);
     let fingerprint = Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1));
+    let mut splices = body.cuts.clone();
+    let billing = body.get("system").filter(|_| endpoint == Endpoint::Messages);
+    let billing = billing.and_then(|system| billing::line(json, system));
+    let billing = billing.filter(|cut| splices.leave(cut));
     let mut writer = Writer::new(fingerprint, reading.head_bytes, reading.seed);
+    writer.is_billed = billing.is_some();
     if !lenient {
         writer.fingerprint.reserve(json.len());
         writer.prompt(endpoint, body)?;
     }
     let usage = asked.splice.filter(|_| stream && endpoint.usage_on_request());
     let counts = asked.counts && usage.is_some();
-    let mut splices = body.cuts.clone();
     let name = alias.is_some().then(|| named(json, body, &model));
-    usage.into_iter().chain(name).for_each(|splice| splices.push(splice));
+    usage.into_iter().chain(name).chain(billing).for_each(|splice| splices.push(splice));
     Ok(RequestInfo {
         stream,
         include_usage: asked.include_usage,
         max_tokens: max_tokens(endpoint, body)?,
         replies: replies(endpoint, body)?,
-        session: session(body, reading.seed),
+        session: session::session(body, reading.seed),
+        tier: session::tier(body),
         previous_response_id: text(body, "previous_response_id")?,
         head: mix(scope, keyed(reading.seed, &writer.head)),
         prompt_bytes: writer.fingerprint.bytes(),
@@ -253,6 +262,7 @@ fn nothing(reading: &Reading, cuts: Splices) -> RequestInfo {
         max_tokens: None,
         replies: 1,
         session: None,
+        tier: None,
         previous_response_id: None,
         head: mix(scope, keyed(reading.seed, b"")),
         fingerprint: Fingerprinter::new(reading.seed, scope, reading.block_bytes.max(1)),
@@ -346,35 +356,4 @@ fn number(body: &Body<'_>, name: &'static str) -> Result<Option<f64>, BadRequest
         Ok(number) if number.is_finite() || text.is_none() => Ok(Some(number)),
         _ => Err(BadRequest::kind(name, kind(raw), "a whole number")),
     }
-}
-
-const PARAMS: [&str; 2] = ["session_id", "id"];
-const METADATA: [&str; 1] = ["user_id"];
-
-/// A session is only a hint: an unsuitable value is ignored, not refused.
-fn session(body: &Body<'_>, seed: u64) -> Option<u64> {
-    let inside = |name| body.get(name).filter(|raw| kind(raw) == "an object");
-    let params = inside("session_params")
-        .and_then(|raw| Object::open(&PARAMS, "session_params", raw).ok())
-        .unwrap_or_default();
-    let metadata = inside("metadata")
-        .and_then(|raw| Object::open(&METADATA, "metadata", raw).ok())
-        .unwrap_or_default();
-    let named = [
-        body.get("session_id"),
-        params[0].or(params[1]),
-        body.get("prompt_cache_key"),
-        body.get("user"),
-        metadata[0],
-    ];
-    named.into_iter().flatten().find_map(|raw| name_hash(raw, seed))
-}
-
-fn name_hash(raw: &RawValue, seed: u64) -> Option<u64> {
-    if kind(raw) == "a number" {
-        return Some(keyed(seed, raw.get().as_bytes()));
-    }
-    let mut name = Vec::new();
-    decode(string(raw)?, &mut name);
-    (!name.is_empty()).then(|| keyed(seed, &name))
 }

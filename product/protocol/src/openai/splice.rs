@@ -24,6 +24,8 @@ pub enum Purpose {
     CacheSalt,
     /// Removes an engine's private field.
     Strip(EngineField),
+    /// Removes Claude Code's billing line.
+    Billing,
     /// Limits a prefill leg: one token, no stream. Only in the splices of
     /// [`prefill_leg`](super::prefill_leg).
     Prefill,
@@ -79,6 +81,11 @@ impl Splices {
         let is_before = self.0.get(i).is_none_or(|next| splice.end() <= next.at);
         assert!(is_behind && is_before, "the splices of a body do not overlap");
         self.0.insert(i, splice);
+    }
+
+    /// Whether a cut overlaps none of these.
+    pub(crate) fn leave(&self, cut: &Splice) -> bool {
+        self.0.iter().all(|s| s.end() <= cut.at || cut.end() <= s.at)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -174,7 +181,7 @@ impl Splices {
     /// one piece; the original bytes if it has neither.
     #[must_use]
     pub fn stripped(&self, body: &Bytes) -> Bytes {
-        let wanted = |p| matches!(p, Purpose::Strip(_) | Purpose::Model);
+        let wanted = |p| matches!(p, Purpose::Strip(_) | Purpose::Model | Purpose::Billing);
         if !self.0.iter().any(|s| wanted(s.purpose)) {
             return body.clone();
         }

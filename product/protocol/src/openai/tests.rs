@@ -3,6 +3,7 @@
 mod accepted;
 mod aliases;
 mod answers;
+mod billing;
 mod chunks;
 mod conversations;
 mod encodings;

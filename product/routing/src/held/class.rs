@@ -1,15 +1,18 @@
 //! One priority class of the held queue.
 //!
-//! Requests of one tenant are first come, first served. Between tenants, the one that was served
+//! Between tenants, the one that was served
 //! the fewest tokens goes next (a deficit, so that long prompts do not take more than their share).
 //! A returning tenant starts level with the least-served tenant present, so absence earns no
-//! credit. Requests with a deadline go before those without, least laxity first.
+//! credit. `turns.rs` orders the requests of one tenant. Requests with a deadline go before those
+//! without, least laxity first.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use meridian_base::{Duration, RequestId, Time};
 
 use super::HeldConfig;
+use super::sessions::Sessions;
+use super::turns::{Turn, Turns};
 use crate::request::Request;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +20,15 @@ pub(super) struct Entry {
     pub(super) id: RequestId,
     pub(super) since: Time,
     pub(super) deadline: Option<Time>,
+    pub(super) session: Option<u64>,
     tokens: u32,
+}
+
+impl Entry {
+    /// What it counts when it is served, at least 1.
+    pub(super) fn tokens(&self) -> u64 {
+        u64::from(self.tokens.max(1))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,8 +73,8 @@ impl Class {
         if line.queue.is_empty() {
             line.served = line.served.max(level);
         }
-        let (id, deadline, tokens) = (request.id, request.deadline, request.prompt_tokens);
-        line.queue.push_back(Entry { id, since, deadline, tokens });
+        let Request { id, deadline, session, prompt_tokens: tokens, .. } = *request;
+        line.queue.push_back(Entry { id, since, deadline, session, tokens });
         let before = self.ages.insert((since, id), request.tenant);
         assert!(before.is_none(), "{id} is held once");
     }
@@ -74,7 +85,7 @@ impl Class {
         let Some(at) = line.queue.iter().position(|e| e.id == id) else { return false };
         let Some(entry) = line.queue.remove(at) else { return false };
         if served {
-            line.served += u64::from(entry.tokens.max(1));
+            line.served += entry.tokens();
         }
         if line.queue.is_empty() {
             self.tenants.remove(&tenant);
@@ -93,10 +104,16 @@ impl Class {
         self.take(id, tenant, false).then_some(id)
     }
 
-    /// Adds the first requests in serving order to `out`, at most `look_ahead`.
-    pub(super) fn front(&self, now: Time, config: &HeldConfig, out: &mut Vec<RequestId>) {
+    /// Adds the first requests in serving order to `out`, at most `look_ahead`. Returns how many of them a policy may
+    /// choose from while one of them fits.
+    pub(super) fn front(
+        &self,
+        now: Time,
+        (config, sessions): (&HeldConfig, &Sessions),
+        out: &mut Vec<RequestId>,
+    ) -> usize {
         if self.ages.is_empty() {
-            return;
+            return 0;
         }
         let begin = out.len();
         let first = self.impatient(now, config.patience);
@@ -107,11 +124,16 @@ impl Class {
         out.extend(
             urgent.into_iter().map(|(_, id)| id).filter(|id| Some(*id) != first).take(limit),
         );
-        self.fair_order(limit.saturating_sub(out.len() - begin), |id| {
-            if Some(id) != first {
-                out.push(id);
+        let mut late = Vec::new();
+        self.fair_order(sessions, limit.saturating_sub(out.len() - begin), |turn| {
+            if Some(turn.entry.id) != first {
+                let order = if turn.is_late { &mut late } else { &mut *out };
+                order.push(turn.entry.id);
             }
         });
+        let free = out.len() - begin;
+        out.append(&mut late);
+        free
     }
 
     /// Of the requests that have waited past `patience`, the oldest of the least-served tenant:
@@ -135,23 +157,19 @@ impl Class {
     }
 
     /// Visits the requests without a deadline in the order in which the deficits would serve them.
-    fn fair_order(&self, limit: usize, mut visit: impl FnMut(RequestId)) {
-        let mut heads: Vec<(u64, usize, &Tenant)> =
-            self.tenants.values().map(|t| (t.served, 0, t)).collect();
+    fn fair_order(&self, sessions: &Sessions, limit: usize, mut visit: impl FnMut(Turn<'_>)) {
+        let mut heads: Vec<(u64, Option<Turn<'_>>, Turns<'_>)> =
+            Vec::with_capacity(self.tenants.len());
+        for (tenant, line) in &self.tenants {
+            let mut turns = Turns::new(&line.queue, *tenant, sessions);
+            heads.push((line.served, turns.next(), turns));
+        }
         for _ in 0..limit {
-            let next = heads
-                .iter_mut()
-                .filter_map(|h| next_without_deadline(h.2, h.1).map(|at| (h, at)))
-                .min_by_key(|(h, _)| h.0);
-            let Some((head, at)) = next else { return };
-            let entry = &head.2.queue[at];
-            head.0 += u64::from(entry.tokens.max(1));
-            head.1 = at + 1;
-            visit(entry.id);
+            let waiting = heads.iter_mut().filter(|(_, next, _)| next.is_some());
+            let Some((served, next, turns)) = waiting.min_by_key(|head| head.0) else { return };
+            let Some(turn) = core::mem::replace(next, turns.next()) else { return };
+            *served += turn.entry.tokens();
+            visit(turn);
         }
     }
-}
-
-fn next_without_deadline(tenant: &Tenant, from: usize) -> Option<usize> {
-    (from..tenant.queue.len()).find(|at| tenant.queue[*at].deadline.is_none())
 }

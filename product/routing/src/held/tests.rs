@@ -53,6 +53,46 @@ fn tenants_share_by_tokens() {
     assert_eq!(order(&h, Time::ZERO), vec![0, 10, 11, 12, 1, 2]);
 }
 
+/// A request of a session of tenant 1.
+fn by(session: u64, id: u64, tokens: u32) -> Request {
+    Request { session: Some(session), ..request(id, 1, None, tokens) }
+}
+
+// A session with many sub-agents takes turns with a small one, by the tokens that they were served before and are
+// served now; a request without a session goes by its age beside the least served one.
+#[test]
+fn sessions_of_a_tenant_take_turns() {
+    let mut h = held();
+    for id in 0..4 {
+        push(&mut h, &by(7, id, 100), id);
+    }
+    push(&mut h, &by(8, 10, 100), 5);
+    push(&mut h, &request(11, 1, None, 100), 6);
+    push(&mut h, &by(8, 12, 100), 7);
+    assert_eq!(order(&h, Time::from_millis(9)), vec![0, 10, 1, 11, 12, 2, 3]);
+    let large = by(7, 99, 0);
+    h.charge(Time::from_millis(9), &large, 1000);
+    assert_eq!(order(&h, Time::from_millis(9)), vec![10, 11, 12, 0, 1, 2, 3]);
+    // What it was served counts half as much after each minute.
+    h.charge(Time::ZERO + Duration::from_secs(600), &large, 0);
+    assert_eq!(order(&h, Time::from_millis(9)), vec![0, 10, 1, 11, 12, 2, 3]);
+}
+
+// The table of sessions is bounded: a new one is counted whatever others there are, and a session that was served much
+// is remembered longer than small ones.
+#[test]
+fn sessions_are_bounded() {
+    let mut sessions = Sessions::default();
+    let large = by(1, 0, 0);
+    sessions.charge(Time::ZERO, &large, 1 << 20);
+    for session in 2..20_000 {
+        sessions.charge(Time::ZERO, &by(session, session, 0), 100);
+        assert_eq!(sessions.served(1, session), 100);
+        assert!(sessions.len() <= 4096);
+    }
+    assert_eq!(sessions.served(1, 1), 1 << 20);
+}
+
 // Deadlines go first, the tightest first; but a request that has waited past `patience` precedes
 // all.
 #[test]
@@ -221,12 +261,21 @@ impl Twin {
         out.extend(urgent.take(config.look_ahead as usize));
         left.retain(|(r, _)| r.deadline.is_none());
         let turns = (config.look_ahead as usize).saturating_sub(out.len());
+        let mut sessions: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         for _ in 0..turns.min(left.len()) {
-            let next = left.iter().enumerate();
-            let key = |(at, (r, _)): &(usize, &&(Request, Time))| {
-                (served[&(priority, r.tenant)], r.tenant, *at)
-            };
-            let (at, (request, _)) = next.min_by_key(key).expect("one is left");
+            let tenant = left.iter().map(|(r, _)| (served[&(priority, r.tenant)], r.tenant)).min();
+            let tenant = tenant.expect("one is left").1;
+            let own = || left.iter().enumerate().filter(|(_, (r, _))| r.tenant == tenant);
+            let plain = own().find(|(_, (r, _))| r.session.is_none()).map(|(at, _)| at);
+            let named = own().filter_map(|(at, (r, _))| {
+                Some((sessions.get(&(tenant, r.session?)).copied().unwrap_or(0), at))
+            });
+            let named = named.min().map(|(_, at)| at);
+            let at = [plain, named].into_iter().flatten().min().expect("the tenant has one");
+            let request = &left[at].0;
+            if let Some(session) = request.session {
+                *sessions.entry((tenant, session)).or_default() += u64::from(request.prompt_tokens);
+            }
             *served.get_mut(&(priority, request.tenant)).expect("has a line") +=
                 u64::from(request.prompt_tokens.max(1));
             if Some(request.id) != first {
@@ -244,7 +293,8 @@ fn drawn(rng: &mut Rng, id: u64, now: Time) -> Request {
         (rng.below(4) == 0).then(|| now + Duration::from_millis(rng.below(5_000) as u64));
     let tokens = 1 + rng.below(300) as u32;
     let priority = Priority::ALL[rng.below(3)];
-    Request { priority, ..request(id, rng.below(4) as u64, deadline, tokens) }
+    let session = (rng.below(3) > 0).then(|| rng.below(3) as u64);
+    Request { priority, session, ..request(id, rng.below(4) as u64, deadline, tokens) }
 }
 
 // Over random arrivals, releases and departures the queue and its twin agree after each event: on
@@ -289,4 +339,23 @@ fn agrees_with_a_naive_twin() {
             assert_eq!(held.next_expiry(), oldest.map(|since| since + config.max_wait));
         }
     }
+}
+
+// A policy may choose among the requests of sessions that were served about as much, and not a large one's before them.
+#[test]
+fn a_large_session_comes_after_others_that_fit() {
+    let mut h = held();
+    push(&mut h, &by(7, 0, 100), 0);
+    push(&mut h, &by(8, 1, 100), 1);
+    let front = |h: &Held| {
+        let mut out = Vec::new();
+        let free = h.front(Time::from_millis(9), Priority::Normal, &mut out);
+        (out.into_iter().map(|id| id.0).collect::<Vec<_>>(), free)
+    };
+    h.charge(Time::ZERO, &by(7, 99, 0), 1 << 16);
+    assert_eq!(front(&h), (vec![1, 0], 2));
+    h.charge(Time::ZERO, &by(7, 99, 0), 1);
+    assert_eq!(front(&h), (vec![1, 0], 1));
+    assert!(h.remove(&by(8, 1, 100)));
+    assert_eq!(front(&h), (vec![0], 1), "alone it is late to none");
 }

@@ -27,6 +27,7 @@ impl Routing {
         let id = active.request.id;
         assert!(!active.is_away(), "{id} is sent to one replica at a time");
         active.left_queue = active.stage == RequestStage::Held;
+        self.queue.charge(now, &active.request, active.request.prompt_tokens);
         active.matched = self.buffers.newest.matched_tokens(replica);
         active.presumed = None;
         active.fetch = prefill.map(|from| self.fetch(active, from, replica));

@@ -52,6 +52,7 @@ impl Routing {
             self.blame_suspect(now, &active);
             let tokens = usage.map_or(0, |usage| usage.completion_tokens);
             self.traffic.learn_reply(&active.request, tokens);
+            self.queue.charge(now, &active.request, tokens);
             self.traffic.answered(now, now.since(active.dispatched));
         }
         if retry && !matches!(outcome, Outcome::Done | Outcome::ClientError) {

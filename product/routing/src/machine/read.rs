@@ -40,6 +40,12 @@ impl Routing {
         self.queue.len()
     }
 
+    /// Sessions that the queue's turns know, and the largest one's share of the tokens that all of them were served.
+    #[must_use]
+    pub fn sessions(&self) -> (u32, f64) {
+        self.queue.sessions()
+    }
+
     /// Requests that have arrived and not ended.
     #[must_use]
     pub fn active_len(&self) -> usize {

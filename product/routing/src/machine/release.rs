@@ -84,13 +84,15 @@ impl Routing {
 
     /// Sends the best fitting of the first held requests of a class; false if none fits.
     ///
-    /// If the policy scores, the request with the lowest score goes; otherwise the first that fits.
+    /// If the policy scores, the request with the lowest score goes; otherwise the first that fits. Those of sessions
+    /// that were served much more than others go only if none of the others fits.
     /// A request that has waited past `patience` goes before both.
     fn release_of(&mut self, now: Time, priority: Priority) -> bool {
         let mut order = core::mem::take(&mut self.buffers.order);
-        self.queue.front(now, priority, &mut order);
+        let free = self.queue.front(now, priority, &mut order);
         let impatient = self.queue.impatient(now, priority);
-        let best = self.best_of(now, &order, impatient);
+        let best = self.best_of(now, &order[..free], impatient);
+        let best = best.or_else(|| self.best_of(now, &order[free..], impatient));
         self.buffers.order = order;
         let Some((to, id)) = best else { return false };
         let Some(mut active) = self.actives.take(id) else { return false };

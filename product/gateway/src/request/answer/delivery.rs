@@ -58,6 +58,7 @@ pub(crate) struct Delivery {
     model: ModelId,
     /// Keyed hash of the tenant's name.
     tenant: u64,
+    session: Option<u64>,
     /// Carries the usage to the peer that forwarded the request.
     report: Option<Arc<Report>>,
     /// The prompt's fingerprint, if the reply should be added to it.
@@ -88,6 +89,7 @@ impl Delivery {
             form,
             model: context.prompt.model,
             tenant: context.sender.tenant,
+            session: context.sender.session,
             report: context.sender.report.clone(),
             prompt: None,
             prompt_bytes: context.prompt.info.prompt_bytes,
@@ -165,7 +167,9 @@ impl Delivery {
     pub(crate) fn pin(&self, response: &str, by: &AnsweredBy) {
         let response = self.attempts.plane.inputs.reading.hash(Some(response.as_bytes()));
         let pin = ResponseKey { tenant: self.tenant, response };
-        if !self.attempts.plane.inputs.pins.set(pin, || by.home()) {
+        // The first response of a chain names its session.
+        let session = self.session.unwrap_or(response);
+        if !self.attempts.plane.inputs.pins.set(pin, session, || by.home()) {
             self.count(Some(Mismatch::TakenId));
         }
     }

@@ -79,10 +79,12 @@ impl DataPlane {
             reserved.charge(rates.admit(tokens, reply(endpoint, &info), info.replies))?;
         }
         let id = self.ids.next();
-        let keys = (&settings.key_headers[..], &*self.inputs.reading);
-        let own_key = || session(keys, &parts.headers, &info);
-        let session = origin.is_client().then(own_key).flatten();
+        let keys = (&settings.key_headers[..], &*self.inputs);
+        // A peer sends the client's headers along.
+        let session = session(keys, &parts.headers, &info, tenant);
         let key = key(session, tenant, &origin);
+        let priority = info.tier.map_or(caller.priority, |asked| asked.min(caller.priority));
+        recording.note(|record| record.priority = Some(priority));
         let (hops, died) = (origin.hops(), origin.died());
         let deadline = deadline(self.region.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
@@ -99,16 +101,7 @@ impl DataPlane {
             began,
             settings: settings.clone(),
             call: call(parts, endpoint, path, shown_id),
-            sender: Sender {
-                tenant,
-                tenant_name,
-                key,
-                session,
-                priority: caller.priority,
-                hops,
-                died,
-                report,
-            },
+            sender: Sender { tenant, tenant_name, key, session, priority, hops, died, report },
             prompt: Prompt { fallback, ..prompt },
             terms: Terms { residence, deadline, tells },
         };

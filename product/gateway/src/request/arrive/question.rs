@@ -2,7 +2,7 @@
 //! affinity key, its deadline, and which replicas and peers can serve it before the machine applies
 //! residency rules.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use meridian_base::residency::Residence;
 use meridian_base::{Duration, ModelId, PeerId, ReplicaId, RequestId, Time};
 use meridian_protocol::openai::{Endpoint, RequestInfo, stored_response};
@@ -10,7 +10,6 @@ use meridian_routing::{self as routing, RejectWhy};
 
 use crate::http::headers;
 use crate::inputs::Inputs;
-use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::in_force::InForce;
 use crate::inputs::pins::{Home, ResponseKey};
 use crate::inputs::residency::Residency;
@@ -39,6 +38,7 @@ pub(crate) fn question(
         tenant: sender.tenant,
         priority: sender.priority,
         key: sender.key,
+        session: sender.session,
         head: prompt.info.head,
         blocks: prompt.info.fingerprint.blocks().to_vec(),
         prompt_tokens: prompt.tokens,
@@ -96,14 +96,25 @@ pub(crate) fn reach(
     }
 }
 
-/// The affinity key that a client's request has of its own: in a configured header, or in the body.
+/// AIPerf's name for a conversation. It comes last: elsewhere it often names a single request.
+const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
+
+/// The session of a request: in a configured header, in the body, that of the response which it
+/// continues, or AIPerf's.
 pub(super) fn session(
-    (names, reading): (&[HeaderName], &ReadingNow),
+    (names, inputs): (&[HeaderName], &Inputs),
     headers: &HeaderMap,
     info: &RequestInfo,
+    tenant: u64,
 ) -> Option<u64> {
-    let header = names.iter().find_map(|name| headers.get(name));
-    header.map(|value| reading.hash(Some(value.as_bytes()))).or(info.session)
+    let hash = |value: &HeaderValue| inputs.reading.hash(Some(value.as_bytes()));
+    let previous = || {
+        let response = inputs.reading.hash(Some(info.previous_response_id.as_ref()?.as_bytes()));
+        inputs.pins.session(ResponseKey { tenant, response })
+    };
+    let header = names.iter().find_map(|name| headers.get(name)).map(hash);
+    let own = header.or(info.session).or_else(previous);
+    own.or_else(|| headers.get(CORRELATION).map(hash))
 }
 
 /// The affinity key: the request's own, or that of its tenant or client. A peer sends it along.

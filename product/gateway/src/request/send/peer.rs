@@ -37,7 +37,7 @@ impl Attempts {
     ) -> Result<Started, AttemptError> {
         let patience = context.settings.timeouts.first_byte.0;
         let body = body(payload, |purpose| match purpose {
-            Purpose::Model | Purpose::Strip(_) => true,
+            Purpose::Model | Purpose::Strip(_) | Purpose::Billing => true,
             Purpose::Usage => asks_peers(&context.settings),
             // A peer makes its own salt, and its own legs.
             Purpose::CacheSalt | Purpose::Prefill | Purpose::Leg => false,

@@ -55,10 +55,8 @@ pub(crate) fn leg_body(
     member: &Member,
 ) -> Parts {
     let wanted = |purpose| match purpose {
-        Purpose::Model | Purpose::Strip(_) | Purpose::Usage | Purpose::Prefill | Purpose::Leg => {
-            true
-        }
         Purpose::CacheSalt => member.reads_salts(),
+        _ => true,
     };
     Parts::new(match added.members.is_empty() {
         true => splices.apply(&payload.body, wanted),
