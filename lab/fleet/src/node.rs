@@ -17,7 +17,7 @@ pub struct NodePins {
 
 /// An installation.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct NodeHome {
     /// The Python of its environment.
     pub python: PathBuf,
     /// Node.js.
@@ -31,7 +31,7 @@ pub struct Node {
 ///
 /// # Errors
 /// If a step fails; the error names it and the remedy.
-pub async fn install(home: &Path, pins: NodePins) -> Result<Node> {
+pub async fn install(home: &Path, pins: NodePins) -> Result<NodeHome> {
     let home = home.to_owned();
     let work = tokio::task::spawn_blocking(move || {
         let (home, _guard) = venv::locked(&home)?;
@@ -40,7 +40,7 @@ pub async fn install(home: &Path, pins: NodePins) -> Result<Node> {
     work.await.expect("the installation does not panic")
 }
 
-fn ensure(home: &Path, pins: NodePins) -> Result<Node> {
+fn ensure(home: &Path, pins: NodePins) -> Result<NodeHome> {
     let python = venv::ensure(home, pins.python)?;
     let wheel = wheel(&python)?;
     let (node, folder) = (wheel.join("bin/node"), home.join("node"));
@@ -48,7 +48,7 @@ fn ensure(home: &Path, pins: NodePins) -> Result<Node> {
     let packages = venv::packages(pins.key);
     let stamp = folder.join("pins.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|found| found == packages) {
-        return Ok(Node { python, node, modules });
+        return Ok(NodeHome { python, node, modules });
     }
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(Error::file("removing", &folder))?;
@@ -68,7 +68,7 @@ fn ensure(home: &Path, pins: NodePins) -> Result<Node> {
     )?;
     // Written last: an interrupted installation has no stamp and is repeated.
     std::fs::write(&stamp, packages).map_err(Error::file("writing", &stamp))?;
-    Ok(Node { python, node, modules })
+    Ok(NodeHome { python, node, modules })
 }
 
 /// The folder of the Python package that has Node.js and npm.

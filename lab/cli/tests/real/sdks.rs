@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::clients::{KEYS, LATE, World, file};
 use crate::common::{fleet, llamacpp, must};
 use meridian_fleet::llamacpp::ServerSpec;
-use meridian_fleet::node::{self, Node, NodePins};
+use meridian_fleet::node::{self, NodeHome, NodePins};
 use meridian_fleet::venv::{self, Pins};
 use meridian_fleet::{Fleet, Program};
 
@@ -29,7 +29,7 @@ struct Script {
 }
 
 /// The program that runs the script. Node.js looks for packages beside the script's own file.
-fn program(fleet: &Fleet, node: &Node, script: &Script) -> Program {
+fn program(fleet: &Fleet, node: &NodeHome, script: &Script) -> Program {
     let path = file(script.name);
     if !script.name.ends_with(".mjs") {
         return Program::new("client", &node.python).args([path]);
