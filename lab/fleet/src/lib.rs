@@ -25,6 +25,7 @@ mod keeper;
 mod legs;
 pub mod llamacpp;
 mod load;
+pub mod node;
 mod operator;
 mod page;
 mod ports;

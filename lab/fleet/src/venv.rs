@@ -23,9 +23,14 @@ pub struct Pins {
 
 impl Pins {
     fn packages(&self) -> &'static str {
-        let line = VERSIONS.lines().find_map(|line| line.strip_prefix(self.key)?.strip_prefix('='));
-        line.expect("versions.env names the packages").trim_matches('"')
+        packages(self.key)
     }
+}
+
+/// The packages of a line of `versions.env`.
+pub(crate) fn packages(key: &str) -> &'static str {
+    let line = VERSIONS.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    line.expect("versions.env names the packages").trim_matches('"')
 }
 
 /// The installation directory of some software: `$MERIDIAN_HOME/NAME`, or `.venv/NAME` in the nearest directory at or

@@ -28,10 +28,12 @@ fn broken(file: &File) -> Vec<Broken> {
     found
 }
 
-/// Whether the place is the start of a path there: `docs/srv/a` is a path of the repository.
+/// Whether the place is the start of a path there: `docs/srv/a` is a path of the repository, and
+/// `{id}/srv/a` one of an API.
 fn starts_a_path(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(start, _)| {
-        !line[..start].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        !line[..start]
+            .ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}'))
     })
 }
 

@@ -1,4 +1,5 @@
-//! `versions.env` pins exact versions, and agrees with Cargo.toml about the oldest Rust.
+//! `versions.env` pins exact versions, agrees with Cargo.toml about the oldest Rust, and with the page
+//! of tested clients about theirs.
 
 use super::{Broken, Rule, of};
 
@@ -8,11 +9,25 @@ pub(crate) const RULE: Rule = Rule {
     run: |house| {
         let rust = house.packages()[0].rust_version.as_ref().map(ToString::to_string);
         let text = house.text(PATH).unwrap_or_default();
-        Ok(broken(text, rust.as_deref().unwrap_or_default()))
+        let mut found = broken(text, rust.as_deref().unwrap_or_default());
+        found.extend(untested(house.file(CLIENTS)?, text));
+        Ok(found)
     },
 };
 
 const PATH: &str = "versions.env";
+/// The page with the versions of clients, in the second column of its tables.
+const CLIENTS: &str = "docs/clients.md";
+
+/// Versions on the page that the tests do not install.
+fn untested(page: &str, pins: &str) -> Vec<Broken> {
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(1));
+    let versions = cells.flat_map(|cell| cell.split(", "));
+    let is_version = |one: &&str| one.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let is_pinned = |one: &str| ["==", "@"].iter().any(|pin| pins.contains(&format!("{pin}{one}")));
+    let others = versions.filter(is_version).filter(|one| !is_pinned(one));
+    others.map(|one| of(CLIENTS, format!("{one} is not a version of {PATH}"))).collect()
+}
 
 fn broken(text: &str, cargo_rust: &str) -> Vec<Broken> {
     let mut found = Vec::new();
@@ -26,9 +41,12 @@ fn broken(text: &str, cargo_rust: &str) -> Vec<Broken> {
         if key == "RUST_MIN" {
             rust_min = Some(value);
         }
-        let loose = |one: &&str| key.ends_with("_PIP") && !one.contains("==");
+        let pin = if key.ends_with("_PIP") { "==" } else { "@" };
+        let packages = key.ends_with("_PIP") || key.ends_with("_NPM");
+        // A scope of npm begins with the sign before versions.
+        let loose = |one: &&str| packages && !one[one.len().min(1)..].contains(pin);
         for one in value.split(' ').filter(loose) {
-            found.push(of(PATH, format!("{one} of {key} has no version; write {one}==VERSION")));
+            found.push(of(PATH, format!("{one} of {key} has no version; write {one}{pin}VERSION")));
         }
     }
     // Cargo may state a patch version if the file has none: 1.95 and 1.95.0 agree.
@@ -50,6 +68,17 @@ mod tests {
         let found = broken("RUST_MIN=\"1.95\"\nA_PIP=\"gguf==1 numpy\"", "1.95.0");
         assert_eq!(found.len(), 1);
         assert!(found[0].what.starts_with("numpy of A_PIP has no version"), "{found:?}");
+        let found = broken("RUST_MIN=\"1.95\"\nA_NPM=\"a@1 @b/c @b/d@2\"", "1.95.0");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.ends_with("write @b/c@VERSION"), "{found:?}");
+    }
+
+    // A page that names another version than the tests install would promise too much.
+    #[test]
+    fn an_untested_version_is_found() {
+        let page = "| client | version |\n| --- | --- |\n| A | 1.2.3, 4.0 | 2 retries |\n";
+        assert_eq!(untested(page, "A_PIP=\"a==1.2.3\" B_NPM=\"b@4.0-linux\""), []);
+        assert_eq!(untested(page, "A_PIP=\"a==1.2.3\"").len(), 1);
     }
 
     // The script and cargo must refuse the same toolchains.

@@ -1,4 +1,4 @@
-//! Fleets of real processes: llama.cpp servers, gateways, control planes, regions.
+//! Fleets of real processes: llama.cpp servers, gateways, control planes, regions; official clients.
 //!
 //! One test program, so that the libraries are linked once.
 
@@ -6,6 +6,8 @@
 
 mod adapters;
 mod chaos;
+#[path = "../clients/mod.rs"]
+mod clients;
 mod common;
 mod control;
 mod intervals;
@@ -20,4 +22,5 @@ mod programs;
 mod reload;
 mod residency;
 mod resume;
+mod sdks;
 mod up;

@@ -8,6 +8,8 @@ use crate::ids::Ids;
 use crate::refusal::REFUSED;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same for Anthropic's clients, whose errors show it.
+pub(crate) const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Anthropic's header for keys.
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const REPLICA: HeaderName = HeaderName::from_static("x-meridian-replica");

@@ -20,6 +20,7 @@ const TALKS: Call = Refused("keeps conversations");
 const BATCHES: Call = Refused("there are no batches");
 const TRAINING: Call = Refused("nothing trains or judges models");
 const SOCKETS: Call = Refused("no WebSockets");
+const HOSTED: Call = Refused("runs at its provider");
 const ENGINE: Call = Refused("administers one engine");
 const LISTED: Call = Refused("list it under `paths`");
 
@@ -27,7 +28,7 @@ const CHAT: &str = r#"{"model":"m","max_tokens":5,"messages":[{"role":"user","co
 const PROMPT: &str = r#"{"model":"m","prompt":"x","input":"x"}"#;
 const ANY: &str = r#"{"model":"m"}"#;
 
-const TABLE: [(&str, &str, &str, Call); 98] = [
+const TABLE: [(&str, &str, &str, Call); 104] = [
     ("POST", "/v1/chat/completions", CHAT, Passes),
     ("GET", "/v1/chat/completions", "", Method("POST")),
     ("GET", "/v1/chat/completions/c-1", "", Refused("do not store chat completions")),
@@ -39,6 +40,9 @@ const TABLE: [(&str, &str, &str, Call); 98] = [
     ("POST", "/v1/responses", PROMPT, Passes),
     ("POST", "/v1/responses/input_tokens", PROMPT, Passes),
     ("POST", "/v1/responses/compact", PROMPT, Passes),
+    ("POST", "/v1/chat/completions/input_tokens", CHAT, Passes),
+    ("POST", "/v1/chat/completions/render", CHAT, Passes),
+    ("POST", "/v1/messages/render", CHAT, Passes),
     ("GET", "/v1/responses/resp_1", "", Passes),
     ("GET", "/v1/responses/resp_1?stream=true", "", Passes),
     ("DELETE", "/v1/responses/resp_1", "", Passes),
@@ -84,6 +88,8 @@ const TABLE: [(&str, &str, &str, Call); 98] = [
     ("POST", "/v1/messages/batches", ANY, BATCHES),
     ("GET", "/v1/messages/batches/b/results", "", BATCHES),
     ("GET", "/v1/skills/s/versions", "", OBJECTS),
+    ("POST", "/v1/agents", ANY, HOSTED),
+    ("GET", "/v1/sessions/s/events/stream", "", HOSTED),
     ("POST", "/rerank", ANY, Passes),
     ("POST", "/v1/rerank", ANY, Passes),
     ("POST", "/v2/rerank", ANY, Passes),
@@ -114,6 +120,7 @@ const TABLE: [(&str, &str, &str, Call); 98] = [
     ("POST", "/v1/unload_lora_adapter", ANY, ENGINE),
     ("POST", "/lora-adapters", "[]", ENGINE),
     ("POST", "/sleep", "", ENGINE),
+    ("POST", "/init_weight_transfer_engine", "", ENGINE),
     ("POST", "/flush_cache", "", ENGINE),
     ("GET", "/props", "", ENGINE),
     ("GET", "/slots", "", ENGINE),
@@ -185,5 +192,26 @@ async fn stored_responses() {
     assert_eq!(region.admin("DELETE", "/admin/replicas/0", "").await.status, 200);
     let gone = call(region.listen, request("GET", "/v1/responses/resp_m", "")).await;
     assert_eq!((gone.status, gone.code().as_str()), (404, "pinned_gone"));
+    region.settled().await;
+}
+
+// Anthropic's clients read the id of a request from a header of their own, of answers and of refusals.
+#[tokio::test(start_paused = true)]
+async fn ids_for_anthropics_clients() {
+    let replica = Replica::start().await;
+    let region = Region::of(&[&replica]).await;
+    for (target, body, status) in [
+        ("/v1/messages", CHAT, 200),
+        ("/v1/messages/count_tokens", CHAT, 200),
+        ("/v1/messages", "{", 400),
+        ("/v1/messages", r#"{"model":"none","messages":[]}"#, 404),
+    ] {
+        let answer = post(region.listen, target, body).await;
+        assert_eq!(answer.status, status, "{target}: {}", answer.text());
+        let id = answer.header("request-id");
+        assert!(!id.is_empty() && id == answer.header("x-request-id"), "{target}: {id}");
+    }
+    let answer = post(region.listen, "/v1/chat/completions", CHAT).await;
+    assert_eq!(answer.header("request-id"), "");
     region.settled().await;
 }

@@ -29,9 +29,9 @@ pub enum Endpoint {
     Other,
 }
 
-/// Paths of engines that name a model and leave no state: sound, images, ranking, classification, and
-/// what vLLM and llama.cpp count.
-pub const STATELESS: [&str; 22] = [
+/// Paths of engines that name a model and leave no state: sound, images, ranking, classification, what
+/// vLLM and llama.cpp count, and the tokens that vLLM renders of a prompt.
+pub const STATELESS: [&str; 29] = [
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
     "/v1/audio/speech",
@@ -41,6 +41,13 @@ pub const STATELESS: [&str; 22] = [
     "/v1/moderations",
     "/v1/responses/input_tokens",
     "/v1/responses/compact",
+    "/v1/chat/completions/input_tokens",
+    "/v1/chat/completions/render",
+    "/v1/chat/completions/derender",
+    "/v1/completions/render",
+    "/v1/completions/derender",
+    "/v1/messages/render",
+    "/v1/responses/render",
     "/rerank",
     "/v1/rerank",
     "/v2/rerank",
@@ -139,8 +146,12 @@ impl Endpoint {
     }
 
     /// Whether errors have Anthropic's form.
-    pub(crate) fn is_anthropic(self) -> bool {
-        matches!(self, Endpoint::Messages | Endpoint::CountTokens)
+    #[must_use]
+    pub fn is_anthropic(self) -> bool {
+        matches!(
+            self,
+            Endpoint::Messages | Endpoint::CountTokens | Endpoint::Stateless("/v1/messages/render")
+        )
     }
 
     /// Whether the answer is generated token by token.
@@ -207,6 +218,8 @@ mod tests {
             ("/v1/responses/../cancel", Endpoint::Other),
             ("/v1/responses/a%2Fb", Endpoint::Other),
             ("/v1/responses/compact", Endpoint::Stateless("/v1/responses/compact")),
+            ("/v1/chat/completions/render", Endpoint::Stateless("/v1/chat/completions/render")),
+            ("/v1/chat/completions/chatcmpl-1", Endpoint::Other),
             ("/v1/audio/speech", Endpoint::Stateless("/v1/audio/speech")),
             ("/v1/audio/speech/x", Endpoint::Other),
             ("/rerank/", Endpoint::Stateless("/rerank")),

@@ -13,6 +13,7 @@ const BATCHES: &str = "there are no batches: send their requests one by one, whi
 const CONVERSATIONS: &str = "neither the gateway nor an engine keeps conversations: send the messages in each request, or continue a stored response with `previous_response_id` on /v1/responses";
 const CHATS: &str = "engines do not store chat completions: keep the answer, or use /v1/responses, which engines may store; list a path of your engines under `paths` in the gateway's configuration";
 const RESPONSES: &str = "of a stored response, GET and DELETE /v1/responses/ID, POST .../cancel and GET .../input_items are served";
+const HOSTED: &str = "it runs at its provider, and no engine has it: agents such as Claude Code and Codex run on your machines and call /v1/messages or /v1/responses";
 const SOCKETS: &str = "there are no WebSockets and no WebRTC: use /v1/audio/transcriptions and /v1/audio/speech, or a stream of /v1/responses";
 const TRAINING: &str =
     "nothing trains or judges models here: add a model or an adapter as a replica";
@@ -27,7 +28,7 @@ const DEPLOYMENTS: &str = "Azure's paths and older ones with a model in them are
 const UNKNOWN: &str = "if it is a path of your engines, list it under `paths` in the gateway's configuration, exactly as clients send it";
 
 /// Paths and what is below them, with the remedy; the first match counts.
-const TABLE: [(&str, &str); 82] = [
+const TABLE: [(&str, &str); 129] = [
     ("/v1/messages/batches", BATCHES),
     ("/v1/batches", BATCHES),
     ("/v1/files", OBJECTS),
@@ -36,6 +37,18 @@ const TABLE: [(&str, &str); 82] = [
     ("/v1/containers", OBJECTS),
     ("/v1/skills", OBJECTS),
     ("/v1/videos", OBJECTS),
+    ("/v1/audio/voices", OBJECTS),
+    ("/v1/audio/voice_consents", OBJECTS),
+    ("/v1/memory_stores", OBJECTS),
+    ("/v1/agents", HOSTED),
+    ("/v1/environments", HOSTED),
+    ("/v1/sessions", HOSTED),
+    ("/v1/deployments", HOSTED),
+    ("/v1/deployment_runs", HOSTED),
+    ("/v1/vaults", HOSTED),
+    ("/v1/dreams", HOSTED),
+    ("/v1/tunnels", HOSTED),
+    ("/v1/content_provenance_checks", HOSTED),
     ("/v1/conversations", CONVERSATIONS),
     ("/v1/assistants", CONVERSATIONS),
     ("/v1/threads", CONVERSATIONS),
@@ -86,6 +99,40 @@ const TABLE: [(&str, &str); 82] = [
     ("/freeze_gc", ENGINE),
     ("/slow_down", ENGINE),
     ("/hicache", ENGINE),
+    ("/init_weight_transfer_engine", ENGINE),
+    ("/shutdown_weight_transfer_engine", ENGINE),
+    ("/start_weight_update", ENGINE),
+    ("/start_draft_weight_update", ENGINE),
+    ("/finish_weight_update", ENGINE),
+    ("/begin_weight_update", ENGINE),
+    ("/end_weight_update", ENGINE),
+    ("/destroy_weights_update_group", ENGINE),
+    ("/update_weights_from_ipc", ENGINE),
+    ("/init_weights_send_group_for_remote_instance", ENGINE),
+    ("/send_weights_to_remote_instance", ENGINE),
+    ("/remote_instance_transfer_engine_info", ENGINE),
+    ("/get_remote_instance_transfer_engine_info", ENGINE),
+    ("/weight_info", ENGINE),
+    ("/weight_checker", ENGINE),
+    ("/weights_checker", ENGINE),
+    ("/release_kv_cache_memory", ENGINE),
+    ("/get_world_size", ENGINE),
+    ("/kv_event_sources", ENGINE),
+    ("/fault_tolerance", ENGINE),
+    ("/pd_role_switch", ENGINE),
+    ("/load_lora_adapter_from_tensors", ENGINE),
+    ("/add_external_corpus", ENGINE),
+    ("/remove_external_corpus", ENGINE),
+    ("/list_external_corpora", ENGINE),
+    ("/dumper", ENGINE),
+    ("/dump_expert_distribution_record", ENGINE),
+    ("/start_expert_distribution_record", ENGINE),
+    ("/stop_expert_distribution_record", ENGINE),
+    ("/set_trace_level", ENGINE),
+    ("/get_hicache_l3_cache_layout", ENGINE),
+    ("/v1/loads", ENGINE),
+    ("/tools", ENGINE),
+    ("/cors-proxy", ENGINE),
     ("/props", ENGINE),
     ("/slots", ENGINE),
     ("/server_info", ENGINE),
@@ -104,6 +151,7 @@ const TABLE: [(&str, &str); 82] = [
     ("/v1/organization", ACCOUNTS),
     ("/v1/organizations", ACCOUNTS),
     ("/v1/projects", ACCOUNTS),
+    ("/v1/user_profiles", ACCOUNTS),
     ("/metrics", OPERATOR),
     ("/admin", OPERATOR),
     ("/api", OLLAMA),

@@ -88,7 +88,7 @@ impl Requests {
         let mut rates = None;
         let result =
             self.serve(&in_force, request, endpoint, origin, (&mut recording, &mut rates)).await;
-        result.unwrap_or_else(|refusal| {
+        let response = result.unwrap_or_else(|refusal| {
             let refusal = charged(rates.as_deref(), refusal);
             plane.metrics.refused(&refusal);
             // An admitted request has an id by now; one that is refused gets it here.
@@ -96,7 +96,8 @@ impl Requests {
             recording.note(|record| record.id = Some(id.clone()));
             end_refused(&mut recording, &refusal);
             with_id(refusal.response(endpoint), id)
-        })
+        });
+        named_for(endpoint, response)
     }
 
     /// Serves a request. `rates` become those of its sender, once that is known.
@@ -245,6 +246,17 @@ fn end_answered(recording: &mut Recording, status: StatusCode) {
 
 fn with_id(mut response: Response<AnswerBody>, id: HeaderValue) -> Response<AnswerBody> {
     response.headers_mut().insert(headers::REQUEST_ID, id);
+    response
+}
+
+/// The response with its id in the header that clients of this API read it from.
+fn named_for(endpoint: Endpoint, mut response: Response<AnswerBody>) -> Response<AnswerBody> {
+    let headers = response.headers_mut();
+    let id = headers.get(headers::REQUEST_ID).filter(|_| endpoint.is_anthropic()).cloned();
+    if let Some(id) = id {
+        // A provider behind the gateway has named it already.
+        headers.entry(headers::ANTHROPIC_REQUEST_ID).or_insert(id);
+    }
     response
 }
 
