@@ -71,12 +71,17 @@ pub fn command() -> clap::Command {
 /// Policies that a configuration may name.
 pub type Policies = &'static [&'static Spec];
 
+/// The policies of a program with `further` ones, which come with the product's own; without, only those.
+fn policies_with(further: Policies) -> Policies {
+    if further.is_empty() { meridian_routing::policy::ALL } else { further }
+}
+
 /// Runs the command of this process's arguments. The product has its own policies, and `further` ones of other crates.
 #[must_use]
 pub fn run(further: Policies) -> ExitCode {
     // Servers need a file descriptor for each connection; other commands are unaffected.
     meridian_gateway::raise_descriptors();
-    meridian_config::policies::install(further);
+    meridian_config::policies::install(policies_with(further));
     let args: Vec<OsString> = std::env::args_os().collect();
     if laboratory::is_asked(&args) {
         return ending::status(Err(laboratory::run_instead(&args)));
@@ -102,4 +107,15 @@ pub fn run(further: Policies) -> ExitCode {
         Command::Completions(args) => args.run(command()),
         Command::Man(args) => args.run(command()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A build without the policies of other routers starts, with the product's own.
+    #[test]
+    fn none_further_leaves_ours() {
+        assert!(policies_with(&[]).iter().any(|spec| spec.name == "meridian"));
+    }
 }
