@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
 pub use add::AddReplica;
-pub use counts::{Prefix, Quantiles, Requests, Sessions};
+pub use counts::{Prefix, Quantiles, Requests, SessionCounts};
 pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
@@ -63,7 +63,7 @@ pub struct Status {
     pub held_by_model: BTreeMap<String, u32>,
     /// Clients' sessions that were served within minutes.
     #[serde(default)]
-    pub sessions: Sessions,
+    pub sessions: SessionCounts,
     /// TTFT at the gateway: from a request's first byte in to its answer's first token.
     pub ttft_ms: Quantiles,
     /// Prefix matches, predicted and as the engines reported them.

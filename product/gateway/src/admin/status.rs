@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meridian_base::{ModelId, Time};
 use meridian_config::Gateway as Config;
-use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, Sessions, Shadow, Status};
+use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, SessionCounts, Shadow, Status};
 use meridian_protocol::intervals::Intervals;
 use meridian_routing::{Role, Routing, Would};
 
@@ -104,9 +104,9 @@ impl StatusPage {
 }
 
 /// The queued requests of each model.
-fn sessions(routing: &Routing) -> Sessions {
+fn sessions(routing: &Routing) -> SessionCounts {
     let (known, largest_share) = routing.sessions();
-    Sessions { known, largest_share }
+    SessionCounts { known, largest_share }
 }
 
 fn held_by_model(routing: &Routing, models: &ModelIds) -> BTreeMap<String, u32> {

@@ -47,7 +47,7 @@ pub struct Prefix {
 
 /// Sessions, as the queue's turns count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sessions {
+pub struct SessionCounts {
     /// How many.
     pub known: u32,
     /// The largest one's share of the tokens that all of them were served, 0 to 1.

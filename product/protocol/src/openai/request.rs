@@ -12,11 +12,10 @@ use super::elsewhere::{Elsewhere, Head};
 use super::encoding::{may_be_json, utf8};
 use super::endpoint::Endpoint;
 use super::prompt::Writer;
-use super::raw::{Object, elements, kind, owned, string, truth};
+use super::raw::{elements, kind, owned, string, truth};
 use super::salt::SaltPlace;
 use super::session;
 use super::splice::{Purpose, Splice, Splices, offset};
-use super::text::decode;
 
 /// How to fingerprint prompts: the same for every request of a fleet.
 #[derive(Clone, Debug)]

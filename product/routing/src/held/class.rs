@@ -12,7 +12,7 @@ use meridian_base::{Duration, RequestId, Time};
 
 use super::HeldConfig;
 use super::sessions::Sessions;
-use super::turns::{Turn, Turns};
+use super::turns::{InTurn, Turns};
 use crate::request::Request;
 
 #[derive(Clone, Copy, Debug)]
@@ -157,8 +157,8 @@ impl Class {
     }
 
     /// Visits the requests without a deadline in the order in which the deficits would serve them.
-    fn fair_order(&self, sessions: &Sessions, limit: usize, mut visit: impl FnMut(Turn<'_>)) {
-        let mut heads: Vec<(u64, Option<Turn<'_>>, Turns<'_>)> =
+    fn fair_order(&self, sessions: &Sessions, limit: usize, mut visit: impl FnMut(InTurn<'_>)) {
+        let mut heads: Vec<(u64, Option<InTurn<'_>>, Turns<'_>)> =
             Vec::with_capacity(self.tenants.len());
         for (tenant, line) in &self.tenants {
             let mut turns = Turns::new(&line.queue, *tenant, sessions);

@@ -17,7 +17,7 @@ const MUCH_MORE: u64 = 1 << 16;
 
 /// A request whose turn it is.
 #[derive(Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct InTurn<'a> {
     pub(super) entry: &'a Entry,
     /// Whether its session was served much more than another that waits.
     pub(super) is_late: bool,
@@ -60,9 +60,9 @@ impl<'a> Turns<'a> {
 }
 
 impl<'a> Iterator for Turns<'a> {
-    type Item = Turn<'a>;
+    type Item = InTurn<'a>;
 
-    fn next(&mut self) -> Option<Turn<'a>> {
+    fn next(&mut self) -> Option<InTurn<'a>> {
         let is_plain = |entry: &Entry| entry.session.is_none() && entry.deadline.is_none();
         let left = self.queue.len();
         self.plain = (self.plain..left).find(|at| is_plain(&self.queue[*at])).unwrap_or(left);
@@ -74,12 +74,12 @@ impl<'a> Iterator for Turns<'a> {
                 let is_late = line.served > self.much;
                 line.first += 1;
                 line.served += entry.tokens();
-                Some(Turn { entry, is_late })
+                Some(InTurn { entry, is_late })
             }
             _ => {
                 let entry = self.queue.get(self.plain)?;
                 self.plain += 1;
-                Some(Turn { entry, is_late: false })
+                Some(InTurn { entry, is_late: false })
             }
         }
     }
