@@ -172,6 +172,11 @@ impl World {
         }
     }
 
+    /// The queues of rivals take no turns by session; a twin is compared with our own gateway.
+    fn knows_sessions(&self) -> bool {
+        self.twin.is_some() || self.system.policy.name == "meridian"
+    }
+
     fn request(&self, id: RequestId, gateway: u16, hops: u8) -> Option<Request> {
         let flight = self.flights.get(id)?;
         let (asked, text) = (flight.request(), flight.text());
@@ -188,8 +193,7 @@ impl World {
             tenant: asked.tenant,
             priority: meridian_routing::Priority::Normal,
             key: asked.session,
-            // The queues of rivals know none.
-            session: (self.system.policy.name == "meridian").then_some(asked.session),
+            session: self.knows_sessions().then_some(asked.session),
             head: text.head,
             blocks,
             prompt_tokens: text.prompt_tokens,

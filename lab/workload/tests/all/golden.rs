@@ -125,6 +125,7 @@ fn published_generators() {
         sessions   bf7364c9c179629c [9216, 9216, 9216, 9216, 9216]
         single     d3e4054114c13813 [6304, 6304, 6304, 6304, 6304]
         tool_loop  1f60619e4248a2a2 [9340, 10624, 7996, 10632, 9672]
+        agents     4dcb324b38aeb32f [62288, 80764, 153640, 62476, 100676]
         chat       faeffe9417ec83e5 [92, 12, 68, 4, 1416]
         first_prompts a810a76c00b7bc4f [184, 196, 48, 24, 76]
         lengths    9fa42e89ffd75b62 [2116, 768, 1816, 464, 1828]

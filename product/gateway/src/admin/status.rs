@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use meridian_base::{ModelId, Time};
 use meridian_config::Gateway as Config;
-use meridian_protocol::admin::{Certificate, CutPair, Links, Replica, SessionCounts, Shadow, Status};
+use meridian_protocol::admin::{
+    Certificate, CutPair, Links, Replica, SessionCounts, Shadow, Status,
+};
 use meridian_protocol::intervals::Intervals;
 use meridian_routing::{Role, Routing, Would};
 
