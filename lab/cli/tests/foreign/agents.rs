@@ -163,7 +163,7 @@ fn same<'a>(seen: &'a [Value], name: &str) -> &'a str {
 }
 
 // Claude Code calls /v1/messages, with its session in a header and inside of `metadata.user_id`; the
-// requests of a subagent have its id, too.
+// requests of a sub-agent have its id, too.
 #[tokio::test]
 async fn claude_code() {
     let desk = Desk::start().await;
@@ -200,7 +200,7 @@ async fn codex() {
     desk.waits_and_is_killed(Agent::Codex).await;
 }
 
-// OpenCode calls /v1/chat/completions, with its session in two headers; a subagent has a session of its
+// OpenCode calls /v1/chat/completions, with its session in two headers; a sub-agent has a session of its
 // own and names its parent's.
 #[tokio::test]
 async fn opencode() {

@@ -105,12 +105,12 @@ impl StatusPage {
     }
 }
 
-/// The queued requests of each model.
 fn sessions(routing: &Routing) -> SessionCounts {
     let (known, largest_share) = routing.sessions();
     SessionCounts { known, largest_share }
 }
 
+/// The queued requests of each model.
 fn held_by_model(routing: &Routing, models: &ModelIds) -> BTreeMap<String, u32> {
     let mut counts: BTreeMap<ModelId, u32> = BTreeMap::new();
     routing.held_models().for_each(|model| *counts.entry(model).or_default() += 1);

@@ -76,9 +76,9 @@ impl Inner {
 }
 
 impl Pins {
-    /// Sets the location of a response, and the session that it belongs to. Returns false and changes nothing if another tenant's
-    /// response has this id. `home` runs under the lock that [`Pins::forget`] takes, so a replica
-    /// that is present then is forgotten later.
+    /// Sets the location of a response, and the session that it belongs to. Returns false and
+    /// changes nothing if another tenant's response has this id. `home` runs under the lock that
+    /// [`Pins::forget`] takes, so a replica that is present then is forgotten later.
     pub(crate) fn set(&self, pin: ResponseKey, session: u64, home: impl FnOnce() -> Home) -> bool {
         let mut inner = self.0.lock();
         let home = home();
