@@ -4,34 +4,14 @@
 
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
+import {
+  HELLO, SCRIPTED, TINY, allStreamsEnded, done, gateway, key, late, limitedKey, raised,
+} from "./steps.mjs";
 
-const [gateway, server, key, limitedKey, late] = process.argv.slice(2);
 const make = (apiKey, maxRetries) => new Anthropic({ baseURL: gateway, apiKey, maxRetries });
 const client = make(key, 0);
-const [TINY, SCRIPTED] = ["meridian-tiny", "scripted"];
-const HELLO = [{ role: "user", content: "hello" }];
-const done = (step) => console.log("ok", step);
 const create = (changed, by = client) =>
   by.messages.create({ model: TINY, messages: HELLO, max_tokens: 5, ...changed });
-
-/** The error of a call, which must be of this type. */
-async function raised(kind, call) {
-  try {
-    await call();
-  } catch (error) {
-    assert.equal(error.constructor, kind, error);
-    return error;
-  }
-  assert.fail(`no ${kind.name}`);
-}
-
-async function allStreamsEnded() {
-  for (let n = 0; n < 500; n++) {
-    if ((await (await fetch(`${server}/open`)).json()) === 0) return;
-    await new Promise((then) => setTimeout(then, 20));
-  }
-  assert.fail("a stream goes on");
-}
 
 const answer = await create({ temperature: 0 });
 assert.equal(answer.usage.output_tokens, 5);

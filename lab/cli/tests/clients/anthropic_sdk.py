@@ -3,25 +3,14 @@
     anthropic_sdk.py GATEWAY MODEL_SERVER KEY LIMITED_KEY LATE
 """
 
-import json
-import sys
-import time
-import urllib.request
-
 import anthropic
 from anthropic import Anthropic
+from steps import HELLO, SCRIPTED, TINY, all_streams_ended, done, gateway, key, late, limited_key
 
-gateway, server, key, limited_key, late = sys.argv[1:]
 client = Anthropic(base_url=gateway, api_key=key, max_retries=0)
-TINY, SCRIPTED = "meridian-tiny", "scripted"
-HELLO = [{"role": "user", "content": "hello"}]
 # The client has no parameter for it.
 GREEDY = {"temperature": 0}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
-
-def done(step):
-    print("ok", step, flush=True)
 
 
 def raised(status, call):
@@ -37,14 +26,6 @@ def raised(status, call):
 
 def create(by=client, **changed):
     return by.messages.create(**{"model": TINY, "messages": HELLO, "max_tokens": 5, **changed})
-
-
-def all_streams_ended():
-    for _ in range(500):
-        if json.load(urllib.request.urlopen(f"{server}/open")) == 0:
-            return
-        time.sleep(0.02)
-    raise AssertionError("a stream goes on")
 
 
 answer = create(extra_body=GREEDY)

@@ -5,22 +5,13 @@
 
 import json
 import random
-import sys
-import time
-import urllib.request
 
 import openai
 from openai import OpenAI
+from steps import HELLO, SCRIPTED, TINY, all_streams_ended, done, gateway, key, late, limited_key
 
-gateway, server, key, limited_key, late = sys.argv[1:]
 client = OpenAI(base_url=f"{gateway}/v1", api_key=key, max_retries=0)
-TINY, SCRIPTED = "meridian-tiny", "scripted"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-HELLO = [{"role": "user", "content": "hello"}]
-
-
-def done(step):
-    print("ok", step, flush=True)
 
 
 def raised(kind, call):
@@ -31,14 +22,6 @@ def raised(kind, call):
         assert type(error) is kind, repr(error)
         return error
     raise AssertionError(f"no {kind.__name__}")
-
-
-def all_streams_ended():
-    for _ in range(500):
-        if json.load(urllib.request.urlopen(f"{server}/open")) == 0:
-            return
-        time.sleep(0.02)
-    raise AssertionError("a stream goes on")
 
 
 assert {TINY, SCRIPTED} <= {model.id for model in client.models.list()}

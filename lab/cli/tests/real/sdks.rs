@@ -19,6 +19,18 @@ const PINS: NodePins = NodePins {
     key: "SDKS_NPM",
 };
 
+/// The steps of both of Anthropic's clients.
+const ANTHROPIC: &[&str] = &[
+    "message",
+    "message stream",
+    "count tokens",
+    "tools",
+    "retries on 503",
+    "errors",
+    "retries on 429",
+    "cancelled stream",
+];
+
 /// A client's script.
 struct Script {
     name: &'static str,
@@ -36,6 +48,7 @@ fn program(fleet: &Fleet, node: &NodeHome, script: &Script) -> Program {
     }
     let copy: PathBuf = fleet.dir().join(script.name);
     std::fs::copy(path, &copy).expect("copies");
+    std::fs::copy(file("steps.mjs"), fleet.dir().join("steps.mjs")).expect("copies");
     std::os::unix::fs::symlink(&node.modules, fleet.dir().join("node_modules")).expect("links");
     Program::new("client", &node.node).args([copy])
 }
@@ -78,17 +91,7 @@ async fn openai_for_python() {
 // Anthropic's client for Python.
 #[tokio::test]
 async fn anthropic_for_python() {
-    let steps = &[
-        "message",
-        "message stream",
-        "count tokens",
-        "tools",
-        "retries on 503",
-        "errors",
-        "retries on 429",
-        "cancelled stream",
-    ];
-    works(Script { name: "anthropic_sdk.py", steps, leaves: 1 }).await;
+    works(Script { name: "anthropic_sdk.py", steps: ANTHROPIC, leaves: 1 }).await;
 }
 
 // OpenAI's client for Node.js.
@@ -110,15 +113,5 @@ async fn openai_for_node() {
 // Anthropic's client for Node.js.
 #[tokio::test]
 async fn anthropic_for_node() {
-    let steps = &[
-        "message",
-        "message stream",
-        "count tokens",
-        "tools",
-        "retries on 503",
-        "errors",
-        "retries on 429",
-        "cancelled stream",
-    ];
-    works(Script { name: "anthropic_sdk.mjs", steps, leaves: 1 }).await;
+    works(Script { name: "anthropic_sdk.mjs", steps: ANTHROPIC, leaves: 1 }).await;
 }
