@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use meridian_cli::{COMMIT, VERSION, ending, laboratory, man};
 
-use crate::{bench, calibrate, chaos, engine, experiment, flow, plan, up, wan, what_if, workload};
+use crate::{
+    bench, calibrate, chaos, demo, engine, experiment, flow, plan, up, wan, what_if, workload,
+};
 
 /// Fleets on one machine, simulations, benchmarks and plans for Meridian
 #[derive(Parser)]
@@ -21,6 +23,8 @@ enum Command {
     /// Order the network transfers of a prefill/decode cluster
     #[command(subcommand)]
     Flow(flow::Command),
+    /// Show in two minutes what Meridian gains: simulated, then on two fleets side by side
+    Demo(demo::Args),
     /// Start regions on this machine, with a load and a page that shows it
     Up(up::Args),
     /// Inject faults into a fleet on this machine under load, and check the result
@@ -72,6 +76,7 @@ pub(crate) fn run() -> ExitCode {
     meridian_tools::built(COMMIT, VERSION);
     ending::status(match Cli::parse().command {
         Command::Flow(command) => flow::run(command),
+        Command::Demo(args) => demo::run(&args),
         Command::Up(args) => up::run(args),
         Command::Chaos(args) => chaos::run(args),
         Command::Engine(args) => engine::run(args),

@@ -4,6 +4,7 @@ mod bench;
 mod calibrate;
 mod chaos;
 mod command;
+mod demo;
 mod engine;
 mod experiment;
 mod flow;

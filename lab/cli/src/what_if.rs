@@ -94,14 +94,14 @@ struct Gateways {
     queue_wait: Duration,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+/// The question that the command line asks.
+pub(crate) fn question(args: &Args) -> anyhow::Result<Question> {
     let Fleets { gpu, model, tp, replicas, most, pools, kv_gbps, price } = &args.fleets;
     let traffic = Traffic::read(args.source.source()?, &args.source.cut()?)
         .with_context(|| format!("TRACE {}", args.source.trace))?;
     let tenth = Duration::from_secs((traffic.seconds() / 10.0) as u64);
     let pools = pools.iter().map(|share| Arrangement::Pools(*share));
-    let question = Question {
+    Ok(Question {
         places: args.gateways.regions.as_deref().map_or_else(|| Ok(Places::one()), Places::read)?,
         gpus: gpu.clone(),
         tp: *tp,
@@ -133,7 +133,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         seeds: args.seeds,
         each_region: false,
         traffic,
-    };
+    })
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let question = question(&args)?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("--out {}: cannot make this folder", args.out.display()))?;
     let command = command::of(&args, &question);

@@ -141,6 +141,13 @@ impl Counts {
         Counts { rows }
     }
 
+    /// The numbers of requests at clients and gateways. Runs with killed engines compare these: the
+    /// counts of such engines are gone, and a resumed answer has tokens that only gateways count.
+    pub fn of_requests(&self) -> Counts {
+        let requests = self.rows.iter().filter(|row| row.name.starts_with("requests "));
+        Counts { rows: requests.map(|row| Count { engines: None, ..*row }).collect() }
+    }
+
     /// The names of the quantities on which the parties disagree.
     pub fn disagreements(&self) -> Vec<&'static str> {
         self.rows.iter().filter(|row| !row.agrees()).map(|row| row.name).collect()

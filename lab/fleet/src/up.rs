@@ -11,6 +11,7 @@ mod arrange;
 mod beside;
 mod board;
 pub mod chaos;
+pub mod demo;
 mod faults;
 mod hours;
 mod names;
@@ -70,6 +71,9 @@ pub enum Demand {
     /// Sessions, trees and chats, enough to keep the replicas busy; with pools also questions about
     /// long documents.
     Mixed,
+    /// What the demo shows: fewer clients than mixed, so that engines are busy and this machine is
+    /// not. There are no tenants, as a request that a rule binds can't move elsewhere.
+    Demo,
     /// The same all day, with some clients that disconnect, and in one region more than it can
     /// serve well.
     Steady,
@@ -106,6 +110,10 @@ pub struct Options {
     pub demand: Demand,
     /// The load's seed.
     pub seed: u64,
+    /// Clients start within this time, evenly spread.
+    pub ramp: Duration,
+    /// Whether loads write a line for each finished request, as it finishes.
+    pub follow: bool,
     /// An arrangement to compare the run with.
     pub beside: Option<Beside>,
     /// Duration; none runs until it is stopped.
@@ -150,6 +158,8 @@ impl Default for Options {
             usual_port: false,
             demand: Demand::Mixed,
             seed: 1,
+            ramp: Duration::ZERO,
+            follow: false,
             beside: None,
             duration: None,
             record: None,

@@ -17,6 +17,7 @@ pub const PROGRAM: &str = "meridian-lab";
 /// Its commands, with their descriptions in `meridian --help`.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("flow", "Order the network transfers of a prefill/decode cluster"),
+    ("demo", "Show in two minutes what Meridian gains: simulated, then on two fleets side by side"),
     ("up", "Start regions on this machine, with a load and a page that shows it"),
     ("chaos", "Inject faults into a fleet on this machine under load, and check the result"),
     ("engine", "Run a model of an inference engine behind vLLM's API, without a GPU"),

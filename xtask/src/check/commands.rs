@@ -18,7 +18,7 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// The commands of `./x` that hand their arguments to `meridian` under the same name.
-const PASSED_ON: [&str; 2] = ["up", "bench"];
+const PASSED_ON: [&str; 3] = ["demo", "up", "bench"];
 
 /// The commands that the programs' own help omits, since they are rarely needed; documents may show them.
 const HIDDEN: [&str; 1] = ["wan"];

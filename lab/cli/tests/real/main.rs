@@ -10,6 +10,7 @@ mod chaos;
 mod clients;
 mod common;
 mod control;
+mod demo;
 mod intervals;
 mod kill;
 mod live;

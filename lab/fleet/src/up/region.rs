@@ -1,5 +1,7 @@
 //! One region of a run: its replicas, its gateway, its clients.
 
+use std::path::PathBuf;
+
 use meridian_protocol::admin::{self, Role, Status};
 use serde_json::json;
 
@@ -143,9 +145,18 @@ impl Region {
             1 => "load".to_owned(),
             _ => format!("{}-load", self.name),
         };
+        if options.follow {
+            let file = self.finished_requests(fleet).display().to_string();
+            args.extend(["--records".to_owned(), file]);
+        }
         let spec = LoadSpec { url: first.clone(), duration: super::WITHOUT_END, args };
         self.load = Some(fleet.load(&name, &spec).await?);
         Ok(())
+    }
+
+    /// The file with a line for each finished request, in runs that follow them.
+    pub(super) fn finished_requests(&self, fleet: &Fleet) -> PathBuf {
+        fleet.dir().join(format!("{}-finished.jsonl", self.name))
     }
 
     /// The gateway; none while it is dead or suspended.

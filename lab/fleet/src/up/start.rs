@@ -9,6 +9,11 @@ use super::{DRAIN, Demand, Engines, Options};
 use crate::llamacpp::{self, LlamaCpp, ServerSpec};
 use crate::{EngineSpec, Fleet, Process, Result};
 
+/// The generator of agents' tasks, in place of a workload.
+const AGENTS: &str = "agents";
+/// What generators count for a token.
+const BYTES_PER_TOKEN: u32 = 4;
+
 /// How to create replicas.
 pub(super) enum Maker {
     Model,
@@ -91,7 +96,7 @@ fn uneven(options: &Options, region: usize) -> u32 {
 /// The clients of one region.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clients {
-    /// Their workload, of `meridian bench`.
+    /// Their workload, of `meridian bench`, or the generator of agents.
     pub workload: &'static str,
     /// Their number.
     pub count: u32,
@@ -113,6 +118,7 @@ impl Options {
         let (workload, count, max_tokens, system_bytes) = match (self.demand, self.engines) {
             (Demand::Mixed, Engines::Model) if self.pools.is_some() => ("documents", 24, 64, 6144),
             (Demand::Mixed, Engines::Model) => ("mixed", 24, 64, 6144),
+            (Demand::Demo, _) => (AGENTS, 20, 40, 24_000),
             (Demand::Steady, _) => ("mixed", uneven(self, region), 48, 6144),
             (_, Engines::Model) => ("sessions", 4, 64, 6144),
             (Demand::Mixed, Engines::LlamaCpp) => ("mixed", 8, 32, 2048),
@@ -123,18 +129,40 @@ impl Options {
     }
 }
 
+/// What the clients send. Agents' tools take little time, so that a run of a minute has whole tasks.
+fn prompts(clients: &Clients) -> Vec<(&'static str, String)> {
+    let Clients { workload, max_tokens, system_bytes, .. } = clients;
+    if *workload != AGENTS {
+        return vec![
+            ("--workload", (*workload).to_owned()),
+            ("--max-tokens", max_tokens.to_string()),
+            ("--system-bytes", system_bytes.to_string()),
+        ];
+    }
+    let system = system_bytes / BYTES_PER_TOKEN;
+    vec![
+        ("--generator", AGENTS.to_owned()),
+        ("--knob", format!("reply_tokens={max_tokens}")),
+        ("--knob", format!("system_tokens={system}")),
+        ("--knob", format!("sub_system_tokens={}", system / 2)),
+        ("--knob", "result_tokens=300".to_owned()),
+        ("--knob", "tool_s=0.5".to_owned()),
+    ]
+}
+
 /// The arguments of a region's load.
 pub(super) fn load_args(options: &Options, region: usize) -> Vec<String> {
     let clients = options.clients(region);
-    let mut args = vec![
-        ("--workload", clients.workload.to_owned()),
+    let mut args = prompts(&clients);
+    args.extend([
         ("--clients", clients.count.to_string()),
-        ("--max-tokens", clients.max_tokens.to_string()),
-        ("--system-bytes", clients.system_bytes.to_string()),
         ("--seed", options.seed.to_string()),
         ("--region", region.to_string()),
         ("--drain", format!("{}s", DRAIN.as_secs())),
-    ];
+    ]);
+    if !options.ramp.is_zero() {
+        args.push(("--ramp", format!("{}ms", options.ramp.as_millis())));
+    }
     if options.demand == Demand::Steady {
         args.extend([("--abort-share", "0.05".to_owned()), ("--abort-within", "2s".to_owned())]);
     } else if options.regions.len() > 1 {

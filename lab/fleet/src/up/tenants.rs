@@ -23,7 +23,7 @@ pub(super) const HEAD: &str = "tenants:\n";
 /// Whether a run has tenants: if a region other than the rule's has its own gateway. Runs with
 /// faults have none: the restricted requests could not be retried elsewhere.
 pub(super) fn are_there(options: &Options) -> bool {
-    let broken_on_purpose = options.demand == Demand::Steady;
+    let broken_on_purpose = matches!(options.demand, Demand::Steady | Demand::Demo);
     if broken_on_purpose || options.topology == CENTRAL {
         return false;
     }

@@ -11,6 +11,7 @@ use super::acts::end;
 use super::arrange::{self, Shared};
 use super::board::{Board, BoardAsked};
 use super::hours::Hours;
+use super::order::Order;
 use super::paths::Paths;
 use super::planes::Planes;
 use super::record::Record;
@@ -48,7 +49,15 @@ pub(super) struct World {
 }
 
 impl World {
+    /// Starts everything, the loads last.
     pub(super) async fn start(options: &Options) -> Result<World> {
+        let mut world = World::without_loads(options).await?;
+        world.start_loads(options).await?;
+        Ok(world)
+    }
+
+    /// Starts everything but the loads, and waits until all gateways are ready.
+    pub(super) async fn without_loads(options: &Options) -> Result<World> {
         let mut fleet = match &options.binary {
             Some(binary) => Fleet::new(binary)?,
             None => Fleet::of_this_program()?,
@@ -84,7 +93,7 @@ impl World {
             None => (None, None),
             Some(Shared { planes, distance }) => (planes, Some(distance)),
         };
-        let mut world = World {
+        let world = World {
             regions,
             planes,
             distance,
@@ -100,7 +109,6 @@ impl World {
         };
         world.set_routes().await?;
         world.all_up().await?;
-        world.start_loads(options).await?;
         Ok(world)
     }
 
@@ -170,7 +178,7 @@ impl World {
         Ok(())
     }
 
-    async fn start_loads(&mut self, options: &Options) -> Result<()> {
+    pub(super) async fn start_loads(&mut self, options: &Options) -> Result<()> {
         if options.demand == Demand::None {
             return Ok(());
         }
@@ -208,25 +216,45 @@ impl World {
                 _ = ticks.tick() => None,
             };
             if let Some(asked) = asked {
-                self.order(options, start.elapsed(), asked).await;
+                self.answer_page(options, start.elapsed(), asked).await;
             }
             self.none_died()?;
-            let (elapsed, seen) = (start.elapsed(), self.look().await);
-            self.watched = elapsed;
-            let state = self.state(elapsed, options, &seen).await;
-            self.board.state.send_replace(state);
-            screen.show(elapsed, &seen);
+            let seen = self.show_on_page(options, start.elapsed()).await;
+            screen.show(self.watched, &seen);
         }
     }
 
+    /// Reads the state of every region, and shows it on the page.
+    pub(super) async fn show_on_page(&mut self, options: &Options, elapsed: Duration) -> Vec<Seen> {
+        let seen = self.look().await;
+        self.watched = elapsed;
+        let state = self.state(elapsed, options, &seen).await;
+        self.board.state.send_replace(state);
+        seen
+    }
+
     /// Performs a page's order, and reports the outcome.
-    async fn order(&mut self, options: &Options, elapsed: Duration, (order, reply): BoardAsked) {
-        let outcome = self.obey(options, &order).await.map_err(|error| error.to_string());
-        if outcome.is_ok() {
-            self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));
-        }
+    pub(super) async fn answer_page(
+        &mut self,
+        options: &Options,
+        elapsed: Duration,
+        (order, reply): BoardAsked,
+    ) {
+        let outcome = self.order(options, elapsed, &order).await;
         // The page may have been closed meanwhile.
-        let _ = reply.send(outcome);
+        let _ = reply.send(outcome.map_err(|error| error.to_string()));
+    }
+
+    /// Performs an order, and notes it.
+    pub(super) async fn order(
+        &mut self,
+        options: &Options,
+        elapsed: Duration,
+        order: &Order,
+    ) -> Result<()> {
+        self.obey(options, order).await?;
+        self.orders.insert(0, format!("{:.0} s: {order}", elapsed.as_secs_f64()));
+        Ok(())
     }
 
     pub(super) fn none_died(&mut self) -> std::result::Result<(), String> {
@@ -298,7 +326,9 @@ impl World {
                 idle_since.get_or_insert(now);
             }
             let late = now >= idle_since.map_or(give_up, |since| since + SETTLE);
-            let agree = counts.disagreements().is_empty() && !legs.as_ref().is_some_and(faulty);
+            // A killed process took its counts with it, and engines are killed most.
+            let judged = if self.orders.is_empty() { counts.clone() } else { counts.of_requests() };
+            let agree = judged.disagreements().is_empty() && !legs.as_ref().is_some_and(faulty);
             if (idle && agree) || late {
                 return Ok((seen, counts, legs));
             }

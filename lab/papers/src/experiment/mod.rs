@@ -37,6 +37,7 @@ pub mod results;
 pub mod runner;
 mod saturation;
 pub mod shard;
+mod short;
 mod skywalker_cost;
 mod skywalker_load;
 pub mod spec;
@@ -61,6 +62,7 @@ use spec::{Measure, Spec};
 use values::Values;
 
 pub use registry::{ALL, Code, Entry, RELEASE, find};
+pub use short::short;
 
 /// How to run an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -43,6 +43,22 @@ pub(super) fn sentence(question: &Question, answer: &Answer) -> String {
     }
 }
 
+/// The prices of both fleets of the sentence, if it compares two and their prices are known.
+pub(super) fn prices(question: &Question, answer: &Answer) -> Option<String> {
+    let rows: Vec<&Row> = answer.rows.iter().collect();
+    let is_good = |row: &&Row| row.overloaded.is_none() && row.ttft_ms.is_some();
+    let keep_up: Vec<&Row> = rows.iter().copied().filter(is_good).collect();
+    let (fewer, more) = sooner(&keep_up, &rows)?;
+    Some(format!(
+        "{} {} {:.2} USD an hour, {} cost {:.2}.",
+        fleet(question, fewer),
+        if fewer.gpus == 1 { "costs" } else { "cost" },
+        fewer.usd_per_hour()?,
+        number(more.gpus),
+        more.usd_per_hour()?
+    ))
+}
+
 /// The policies on the largest fleet, each with its excess.
 fn all_overloaded(question: &Question, rows: &[&Row]) -> String {
     let largest = rows.iter().max_by_key(|row| row.gpus).expect("there is a row");

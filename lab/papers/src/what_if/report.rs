@@ -31,6 +31,12 @@ impl Report<'_> {
         headline::sentence(self.question, self.answer)
     }
 
+    /// The prices of the fleets in the sentence, if it compares two.
+    #[must_use]
+    pub fn prices(&self) -> Option<String> {
+        headline::prices(self.question, self.answer)
+    }
+
     /// The shadow policy of the journal beside the simulation.
     pub(super) fn shadow(&self) -> Option<Table> {
         shadow::table(self.question.traffic.shadow.as_ref()?, &self.answer.rows)

@@ -64,6 +64,7 @@ pub async fn run(
                 None => break,
             },
             _ = ticks.tick() => {
+                load.flush_records();
                 if let Some(progress) = &mut progress {
                     let live = ticker.tick(load.start.elapsed().as_secs_f64(), &mut load.tally());
                     progress.tick(&live);

@@ -125,4 +125,9 @@ impl Records {
         let mut file = self.0.lock().expect("no thread panics while it writes");
         let _ = writeln!(file, "{line}");
     }
+
+    /// Lets a program that follows the file read the lines so far.
+    pub(super) fn flush(&self) {
+        let _ = self.0.lock().expect("no thread panics while it writes").flush();
+    }
 }

@@ -173,6 +173,11 @@ impl Load {
         }
     }
 
+    /// Lets readers of the records see those so far.
+    pub(super) fn flush_records(&self) {
+        self.records.iter().for_each(Records::flush);
+    }
+
     /// Records a request that the end of the run cuts off. The report counts it as what is left.
     pub(super) fn cut_off(&self, start: Started) {
         let end = End::Error(ErrorKind::Cancelled);

@@ -55,6 +55,10 @@ fn a_smaller_fleet_that_is_sooner() {
         "One L4 under a answers sooner than two under b: TTFT 100 ms in P90 and 50 ms in the mean, against \
          300 ms and 120 ms; 97.0 ±0.0 % within the SLO, against 96.0 ±0.0 %."
     );
+    let rows = vec![one.clone(), two.clone()];
+    let answer = Answer { rows, least: vec![], requests: 0.0, seconds: 0.0, notes: vec![] };
+    let prices = prices(&asked(5), &answer);
+    assert_eq!(prices.as_deref(), Some("One L4 costs 1.00 USD an hour, two cost 2.00."));
     let says = said(&[one.clone(), overloaded(two.clone(), 1.2)]);
     assert!(says.contains("than two under b (overloaded 1.20x): "), "{says}");
     // An answer that begins sooner and takes too long is no gain, nor is a fleet that may lose.
