@@ -99,8 +99,8 @@ mod tests {
         let name = format!("meridian-finished-{}.jsonl", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&path);
-        let (mut file, mut all) = (FinishedFile::new(path.clone(), 2), Vec::new());
-        file.read(Duration::ZERO, &mut all).expect("a missing file is empty");
+        let (mut finished, mut all) = (FinishedFile::new(path.clone(), 2), Vec::new());
+        finished.read(Duration::ZERO, &mut all).expect("a missing file is empty");
         let line = |error| {
             format!(
                 "{{\"sent_ms\":1.0,\"ttft_ms\":40.5,\"e2e_ms\":90.0,\"error\":{error},\"aborted\":false,\
@@ -111,11 +111,11 @@ mod tests {
         let (first, second) = text.split_at(text.len() - 9);
         let mut file = File::create(&path).expect("can be made");
         file.write_all(first.as_bytes()).expect("can be written");
-        file.read(Duration::from_secs(1), &mut all).expect("is read");
+        finished.read(Duration::from_secs(1), &mut all).expect("is read");
         assert_eq!(all.len(), 1);
         assert!(all[0].ok && all[0].ttft_ms == Some(40.5) && all[0].region == 2);
         file.write_all(second.as_bytes()).expect("can be written");
-        file.read(Duration::from_secs(2), &mut all).expect("is read");
+        finished.read(Duration::from_secs(2), &mut all).expect("is read");
         assert!(all.len() == 2 && !all[1].ok && all[1].at == Duration::from_secs(2));
         std::fs::write(&path, "nonsense\n").expect("can be written");
         let failed = FinishedFile::new(path.clone(), 0).read(Duration::ZERO, &mut all);

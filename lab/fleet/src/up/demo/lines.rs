@@ -80,8 +80,8 @@ pub(super) fn after_kill(name: &str, lost: u64, requests: u64, moved: u64) -> St
 /// Where the other fleet was ahead, a line for each figure; `places` has `all` first, then the regions,
 /// each with our measurements and the other's.
 pub(super) fn behind(places: &[(String, Tallied, Tallied)]) -> Vec<String> {
-    type Figure = fn(&Tallied) -> Option<f64>;
-    let figures: [(&str, Figure); 4] = [
+    type OfTally = fn(&Tallied) -> Option<f64>;
+    let figures: [(&str, OfTally); 4] = [
         ("TTFT p50", |t| t.p50),
         ("TTFT p90", |t| t.p90),
         ("TTFT p99", |t| t.p99),
