@@ -29,6 +29,9 @@ use crate::rule::PolicyState;
 /// Tag of the second layer's random draws.
 const SECOND_LAYER: u64 = 2;
 
+/// A step of an engine, in prompt tokens.
+const STEP_TOKENS: f32 = 2048.0;
+
 /// The tables that a decision reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables<'a> {
@@ -68,7 +71,8 @@ pub(crate) fn decide(
         Ok(()) => {
             assert!(!scratch.eligible.is_empty(), "a policy has a candidate to pick");
             tables.find_prefills(active, scratch);
-            Ok(tables.ask(now, active, scratch))
+            let pick = tables.ask(now, active, scratch);
+            Ok(if tables.gives_way(now, active, &pick) { Pick::Wait } else { pick })
         }
     };
     let choice = match tables.regions.are_open() {
@@ -149,6 +153,19 @@ impl Tables<'_> {
             "a policy picks among the eligible"
         );
         pick
+    }
+
+    /// Whether a request waits for the prompts of others at the picked replica, since its session was served much more
+    /// than they. Engines compute prompts in their order: a session that sends 30 at once would else be before all
+    /// others that come.
+    fn gives_way(&self, now: Time, active: &Active, pick: &Pick) -> bool {
+        let Pick::Replica(chosen) = pick else { return false };
+        let request = &active.request;
+        let prefills = self.fleet.row(chosen.prefill.unwrap_or(chosen.replica));
+        prefills.front_tokens >= STEP_TOKENS
+            && request.hops == 0
+            && self.queue.was_served_much(request)
+            && now < self.queue.may_wait_until(active.arrived, request.deadline)
     }
 
     /// Notes how long each candidate takes to load the request's adapter, if it names one.

@@ -20,6 +20,7 @@ use meridian_base::{Duration, Priority, RequestId, Time};
 
 use self::class::Class;
 use self::sessions::Sessions;
+use self::turns::MUCH_MORE;
 use crate::request::Request;
 use crate::why::RejectWhy;
 
@@ -88,6 +89,12 @@ impl Held {
     /// The known sessions, and the share of the largest one.
     pub(crate) fn sessions(&self) -> (u32, f64) {
         (self.sessions.len() as u32, self.sessions.largest_share())
+    }
+
+    /// Whether a request's session was served much more than the mean one lately.
+    pub(crate) fn was_served_much(&self, request: &Request) -> bool {
+        let above = |session| self.sessions.above_mean(request.tenant, session);
+        request.session.is_some_and(|session| above(session) > MUCH_MORE)
     }
 
     /// Without the requests whose model has no replica.

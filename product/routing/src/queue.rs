@@ -54,6 +54,12 @@ impl WaitingQueue {
         self.held.sessions()
     }
 
+    /// Whether a request's session was served much more than the mean one lately.
+    #[inline]
+    pub(crate) fn was_served_much(&self, request: &Request) -> bool {
+        self.held.was_served_much(request)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.held.len() == 0
     }
@@ -172,6 +178,11 @@ impl WaitingQueue {
         if self.held.place(request, since, is_absent) && !is_absent {
             self.search.look_by(Time::ZERO);
         }
+    }
+
+    /// Searches the queue at the next occasion: a prompt less is before what a replica gets.
+    pub(crate) fn look_soon(&mut self) {
+        self.search.look_by(Time::ZERO);
     }
 
     /// Removes a request to dispatch it: its tokens count against its tenant.

@@ -20,6 +20,8 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 pub(super) struct Sessions {
     /// By tenant and session: two tenants may use one name.
     tokens: BTreeMap<(u64, u64), u64>,
+    /// Their sum.
+    all: u64,
     halved: Time,
 }
 
@@ -33,6 +35,13 @@ impl Sessions {
             self.forget_small();
         }
         *self.tokens.entry(session).or_default() += u64::from(tokens);
+        self.all += u64::from(tokens);
+    }
+
+    /// How many tokens more than the mean session a session was served.
+    pub(super) fn above_mean(&self, tenant: u64, session: u64) -> u64 {
+        let mean = self.all / self.tokens.len().max(1) as u64;
+        self.served(tenant, session).saturating_sub(mean)
     }
 
     /// The tokens that a session was served, as of the newest charge; 0 if it is new.
@@ -47,9 +56,8 @@ impl Sessions {
 
     /// The largest session's share of the tokens that all were served.
     pub(super) fn largest_share(&self) -> f64 {
-        let (all, most) =
-            self.tokens.values().fold((0, 0), |(all, most), n| (all + n, *n.max(&most)));
-        if all == 0 { 0.0 } else { most as f64 / all as f64 }
+        let most = self.tokens.values().max().copied().unwrap_or(0);
+        if self.all == 0 { 0.0 } else { most as f64 / self.all as f64 }
     }
 
     fn age(&mut self, now: Time) {
@@ -64,6 +72,7 @@ impl Sessions {
         let mut all: Vec<u64> = self.tokens.values().copied().collect();
         let (_, median, _) = all.select_nth_unstable(MOST / 2);
         self.tokens.retain(|_, tokens| *tokens > *median);
+        self.all = self.tokens.values().sum();
     }
 
     fn halve(&mut self, times: u32) {
@@ -71,5 +80,6 @@ impl Sessions {
             *tokens >>= times;
             *tokens > 0
         });
+        self.all = self.tokens.values().sum();
     }
 }

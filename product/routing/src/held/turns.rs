@@ -13,7 +13,7 @@ use super::class::Entry;
 use super::sessions::Sessions;
 
 /// How much more tokens: a few long conversations, far less than many sub-agents take within the time that is remembered.
-const MUCH_MORE: u64 = 1 << 16;
+pub(super) const MUCH_MORE: u64 = 1 << 16;
 
 /// A request whose turn it is.
 #[derive(Clone, Copy)]

@@ -63,6 +63,7 @@ impl Routing {
             rule.report(PolicyEvent::FirstToken { replica, ttft_ms });
         }
         self.fetched(now, id);
+        self.queue.look_soon();
         self.release(now);
     }
 }

@@ -154,6 +154,7 @@ fn request(t: &TestCase) -> Request {
         prompt_tokens: prompt,
         max_tokens: arg(t, "max_tokens"),
         deadline: ms(t, "deadline"),
+        session: arg(t, "session"),
         pinned: arg(t, "pinned").map(ReplicaId),
         streams: arg(t, "streams").unwrap_or(true),
         hops: arg(t, "hops").unwrap_or(0),
