@@ -72,7 +72,8 @@ pub(crate) fn decide(
             assert!(!scratch.eligible.is_empty(), "a policy has a candidate to pick");
             tables.find_prefills(active, scratch);
             let pick = tables.ask(now, active, scratch);
-            Ok(if tables.gives_way(now, active, &pick) { Pick::Wait } else { pick })
+            scratch.gives_way = tables.gives_way(now, active, &pick);
+            Ok(if scratch.gives_way { Pick::Wait } else { pick })
         }
     };
     let choice = match tables.regions.are_open() {

@@ -29,12 +29,19 @@ pub(crate) struct WaitingQueue {
     search: Search,
     /// When held requests are examined again without any event.
     retick: Option<Time>,
+    /// Whether a request waits for other sessions' prompts, although it would fit.
+    is_giving_way: bool,
 }
 
 /// What decisions and reports read.
 impl WaitingQueue {
     pub(crate) fn new(config: HeldConfig) -> WaitingQueue {
-        WaitingQueue { held: Held::new(config), search: Search::default(), retick: None }
+        WaitingQueue {
+            held: Held::new(config),
+            search: Search::default(),
+            retick: None,
+            is_giving_way: false,
+        }
     }
 
     /// Requests that wait for capacity. Those whose model has no replica take none from the others, so no price, no
@@ -180,9 +187,16 @@ impl WaitingQueue {
         }
     }
 
-    /// Searches the queue at the next occasion: a prompt less is before what a replica gets.
-    pub(crate) fn look_soon(&mut self) {
-        self.search.look_by(Time::ZERO);
+    /// A request waits for other sessions' prompts.
+    pub(crate) fn gives_way(&mut self) {
+        self.is_giving_way = true;
+    }
+
+    /// A replica has computed a prompt: the queue is searched if a request may have waited for that.
+    pub(crate) fn prompt_computed(&mut self) {
+        if core::mem::take(&mut self.is_giving_way) {
+            self.search.look_by(Time::ZERO);
+        }
     }
 
     /// Removes a request to dispatch it: its tokens count against its tenant.

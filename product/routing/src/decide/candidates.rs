@@ -27,6 +27,7 @@ impl Tables<'_> {
         scratch.prefills.clear();
         scratch.loading.clear();
         scratch.sampled = false;
+        scratch.gives_way = false;
         scratch.least_context = 0;
         let request = &active.request;
         let Some(candidates) = self.fleet.serving(request.model) else {

@@ -28,6 +28,8 @@ pub(crate) struct Scratch {
     pub(super) failing_at: Option<Time>,
     /// Whether the eligible and the full replicas are a sample.
     pub(super) sampled: bool,
+    /// Whether the request waits for other sessions' prompts, although it would fit.
+    pub(crate) gives_way: bool,
     pub(super) beyond: Beyond,
     /// The earlier matches of a held request.
     pub(super) recall: Option<Box<Recall>>,

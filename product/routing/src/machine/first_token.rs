@@ -63,7 +63,7 @@ impl Routing {
             rule.report(PolicyEvent::FirstToken { replica, ttft_ms });
         }
         self.fetched(now, id);
-        self.queue.look_soon();
+        self.queue.prompt_computed();
         self.release(now);
     }
 }
