@@ -29,6 +29,10 @@ id! {
     PeerId(u16), "peer"
 }
 id! {
+    /// One sibling: another gateway of the same region, with the same replicas.
+    SiblingId(u16), "sibling"
+}
+id! {
     /// A model name, interned by the driver. Adapters (LoRA) are models of their own.
     ModelId(u16), "m"
 }

@@ -19,17 +19,19 @@ mod priority;
 mod quantile;
 pub mod residency;
 mod rng;
+mod sibling;
 mod time;
 
 pub use digest::{Digest, Pace, PeerReplica};
 pub use fingerprint::{Fingerprinter, keyed, mix};
 pub use hash::{NumberHasher, Seeded};
 pub use holdings::{Branch, Holdings};
-pub use ids::{BatchId, FlowId, ModelId, PeerId, PortId, ReplicaId, RequestId};
+pub use ids::{BatchId, FlowId, ModelId, PeerId, PortId, ReplicaId, RequestId, SiblingId};
 pub use pool::{Pool, Role};
 pub use priority::Priority;
 pub use quantile::{median, quantile, sorted_quantile};
 pub use rng::Rng;
+pub use sibling::{PromptTiming, SiblingEnding, SiblingRecord, SiblingRequest};
 pub use time::Time;
 
 pub use core::time::Duration;

@@ -43,6 +43,8 @@ pub struct Config {
     pub explain_keep: usize,
     /// Candidates recorded with a decision; a dry run records all.
     pub explain_candidates: usize,
+    /// Whether siblings are told of this gateway's requests.
+    pub has_siblings: bool,
     /// A second policy whose decisions are only recorded; `None` for none.
     pub shadow: Option<ShadowConfig>,
 }
@@ -67,6 +69,7 @@ impl Config {
             max_replicas: 1024,
             explain_keep: 256,
             explain_candidates: 64,
+            has_siblings: false,
             shadow: None,
         }
     }

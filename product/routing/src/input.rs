@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use meridian_base::{
-    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, Time, residency,
+    Digest, Duration, Holdings, ModelId, PeerId, ReplicaId, RequestId, SiblingId, SiblingRecord,
+    Time, residency,
 };
 
 use crate::adapters::AdapterReport;
@@ -162,6 +163,16 @@ pub enum Input {
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
     Atlas(Arc<residency::Atlas>),
+    /// A sibling tells an event of one of its requests. The driver leaves out those about replicas that
+    /// it does not have.
+    Sibling {
+        /// Which sibling.
+        from: SiblingId,
+        /// The event.
+        record: SiblingRecord,
+    },
+    /// A sibling is gone, or will tell all of its requests again: those known so far do not count.
+    SiblingLost(SiblingId),
     /// A peer is idle and asks for held requests.
     StealAsked {
         /// Which peer.

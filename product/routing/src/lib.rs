@@ -58,6 +58,7 @@ mod ring;
 mod row;
 mod rule;
 mod shadow;
+mod siblings;
 mod slots;
 mod snapshot;
 mod speed;
@@ -69,7 +70,10 @@ mod usual;
 mod why;
 
 // Values of the machine's inputs and outputs that also cross the network.
-pub use meridian_base::{Branch, Digest, Holdings, Pace, PeerReplica, Pool, Priority, Role};
+pub use meridian_base::{
+    Branch, Digest, Holdings, Pace, PeerReplica, Pool, Priority, PromptTiming, Role, SiblingEnding,
+    SiblingRecord, SiblingRequest,
+};
 
 pub use adapters::AdapterReport;
 pub use admission::Admission;

@@ -18,6 +18,7 @@ mod read;
 mod release;
 mod requests;
 mod shadow;
+mod siblings;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -39,6 +40,7 @@ use crate::regions::Regions;
 use crate::replica::State;
 use crate::request::Request;
 use crate::rule::{Bounds, PolicyState};
+use crate::siblings::SiblingRequests;
 use crate::traffic::Traffic;
 use crate::why::RejectWhy;
 
@@ -52,6 +54,8 @@ pub struct Routing {
     shadow: Option<Box<Shadow>>,
     /// Requests that have arrived and not ended.
     actives: Actives,
+    /// Requests of siblings that are at replicas.
+    siblings: SiblingRequests,
     traffic: Traffic,
     log: Log,
     buffers: Buffers,
@@ -86,6 +90,7 @@ impl Routing {
             queue: WaitingQueue::new(config.held),
             regions: Regions::new(config.topology, config.peering),
             actives: Actives::default(),
+            siblings: SiblingRequests::default(),
             traffic: Traffic::new(),
             log: Log::new(config.explain_keep),
             buffers: Buffers::default(),
@@ -145,6 +150,8 @@ impl Routing {
                 self.regions.known(atlas);
                 self.release(now);
             }
+            Input::Sibling { from, record } => self.sibling_tells(now, from, record),
+            Input::SiblingLost(sibling) => self.sibling_lost(now, sibling),
             Input::StealAsked { by, count } => self.steal_asked(now, by, count),
         }
     }
@@ -153,10 +160,12 @@ impl Routing {
     /// journal and the index.
     pub fn poll(&mut self) -> Option<Output> {
         let output = self.log.take();
-        if output.is_none() {
-            self.write_dispatch();
+        if output.is_some() {
+            return output;
         }
-        output
+        self.write_dispatch();
+        // The record of the dispatch for siblings.
+        self.log.take()
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -241,6 +250,8 @@ impl Routing {
         self.write_dispatch();
         self.queue.check_invariants(self.actives.held());
         self.fleet.check_invariants(|id| self.actives.legs_at(id));
+        let theirs = |id| self.fleet.get(id).map(|replica| replica.of_siblings);
+        self.siblings.check_invariants(self.fleet.ids(), theirs);
         self.regions.check_invariants(&self.actives.away());
         both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.check_invariants());
         self.log.check_invariants();

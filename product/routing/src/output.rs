@@ -1,6 +1,6 @@
 //! The actions that the machine asks of its driver.
 
-use meridian_base::{Duration, PeerId, ReplicaId, RequestId};
+use meridian_base::{Duration, PeerId, ReplicaId, RequestId, SiblingRecord};
 
 use crate::why::{RejectWhy, Why};
 
@@ -47,6 +47,8 @@ pub enum Output {
         /// The most requests to take.
         count: u32,
     },
+    /// Tell the siblings.
+    Share(SiblingRecord),
     /// No replica has free capacity: the request waits in the queue. Nothing to do.
     Held(RequestId),
     /// Refuse the request, which ends it.

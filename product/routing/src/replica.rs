@@ -141,9 +141,12 @@ pub(crate) struct Replica {
     pub(crate) silent: bool,
     pub(crate) probing: bool,
     pub(crate) next_probe: Time,
-    /// Own dispatches that have not ended, and those of them without a first token.
+    /// Dispatches that have not ended, ours and those that siblings told, and those of them without a
+    /// first token.
     pub(crate) outstanding: u32,
     pub(crate) waiting: u32,
+    /// Dispatches of siblings among them.
+    pub(crate) of_siblings: u32,
     pub(crate) outstanding_tokens: f32,
     pub(crate) front_tokens: f32,
     /// Expected tokens of the replies to our outstanding requests.
@@ -246,6 +249,7 @@ impl Replica {
             next_probe: Time::MAX,
             outstanding: 0,
             waiting: 0,
+            of_siblings: 0,
             outstanding_tokens: 0.0,
             front_tokens: 0.0,
             reply_tokens: 0.0,
@@ -271,6 +275,18 @@ impl Replica {
 
     /// Records that a request of ours was sent here.
     pub(crate) fn sent(&mut self, now: Time, work: Work) {
+        self.add(now, work);
+        self.totals.dispatched += 1;
+        self.breaker.sent(now, work.sent);
+    }
+
+    /// Records that a sibling's request was sent here.
+    pub(crate) fn sent_by_sibling(&mut self, now: Time, work: Work) {
+        self.of_siblings += 1;
+        self.add(now, work);
+    }
+
+    fn add(&mut self, now: Time, work: Work) {
         self.outstanding += 1;
         self.waiting += 1;
         self.reply_tokens += work.reply;
@@ -278,8 +294,6 @@ impl Replica {
         self.front_tokens += work.prefill;
         self.recent.push_back((now, work.kv));
         self.unreported_tokens += work.kv;
-        self.totals.dispatched += 1;
-        self.breaker.sent(now, work.sent);
     }
 
     /// Records how a dispatch uses the prefix cache.
@@ -299,8 +313,20 @@ impl Replica {
     pub(crate) fn first_token(&mut self, id: RequestId, unmatched: f32) {
         self.promised = self.promised.filter(|promise| promise.to != id);
         assert!(self.waiting > 0, "the prompt of {id} is computed once");
+        self.prompt_computed(unmatched);
+    }
+
+    /// Records that a prompt, of ours or a sibling's, is computed or will not be.
+    pub(crate) fn prompt_computed(&mut self, unmatched: f32) {
         self.waiting -= 1;
         self.front_tokens = (self.front_tokens - unmatched).max(0.0);
+    }
+
+    /// Records the end of a sibling's request.
+    pub(crate) fn sibling_ended(&mut self, now: Time, prompt_tokens: f32, reply: f32) {
+        assert!(self.of_siblings > 0, "a sibling's request ends once");
+        self.of_siblings -= 1;
+        self.ended(now, prompt_tokens, reply);
     }
 
     /// A request that may have counted as `overdue` is so no more.

@@ -130,7 +130,7 @@ impl Replicas {
             row: self.rows[id.index()],
             load: r.load,
             totals: r.totals,
-            own_outstanding: r.outstanding,
+            own_outstanding: r.outstanding - r.of_siblings,
             legs: r.legs.coming + r.legs.held,
             drift: r.agreed_drift(),
         })

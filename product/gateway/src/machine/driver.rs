@@ -213,7 +213,8 @@ impl Inner {
                 Output::Reject { id, why, retry_after } => {
                     (id, Decision::Reject { why, retry_after })
                 }
-                Output::Held(_) => continue,
+                // The gateway has no siblings yet, so the machine tells nothing.
+                Output::Held(_) | Output::Share(_) => continue,
                 Output::Steal { from, count } => {
                     if let Some(outbox) = &self.outbox {
                         outbox.steal(from, count);

@@ -112,11 +112,13 @@ impl Routing {
                 self.note_use(at, &active, fetch.from, fetch.matched, true);
                 self.note_use(at, &active, replica, active.matched, false);
                 self.book_legs(at, &active, fetch, replica);
+                self.share_sent(&active, fetch.from, fetch.unmatched);
             }
             None => {
                 self.note_use(at, &active, replica, active.matched, true);
                 let (prefill, reply) = (active.unmatched, active.reply);
                 self.book(at, id, replica, Work { prompt, prefill, kv: prefill, reply, sent: at });
+                self.share_sent(&active, replica, prefill);
                 let model = active.request.model;
                 if self.fleet.is_adapter(model) {
                     self.fleet.update(at, replica, |r| r.adapters.sent(model));

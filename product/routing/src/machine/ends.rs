@@ -166,6 +166,7 @@ impl Routing {
         outcome: Outcome,
         extended: Option<&[u64]>,
     ) {
+        self.share_ended(active, outcome, extended);
         let blocks = &active.request.blocks;
         // A replica that went silent may still answer, and returns with an empty cache.
         if self.fleet.get(replica).is_some_and(|r| r.state == State::Down) {

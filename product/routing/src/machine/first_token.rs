@@ -40,15 +40,18 @@ impl Routing {
         self.traffic.began(now, ttft_ms);
         let (unmatched, in_front) = (active.unmatched, active.in_front);
         let overdue = core::mem::take(&mut active.overdue);
-        if let Some(front) = in_front {
+        let prompt = in_front.map(|front| {
             let rtt = self.fleet.get(replica).map_or(0.0, |r| r.spec.rtt.as_secs_f64() * 1e3);
-            let prompt = PromptTime {
+            PromptTime {
                 ttft_ms: (ttft_ms - rtt).max(0.0),
                 tokens: unmatched.into(),
                 in_front: front.into(),
-            };
+            }
+        });
+        if let Some(prompt) = prompt {
             self.fleet.learn(now, replica, |kind, own| kind.prompt(own, prompt));
         }
+        self.share_first_token(id, prompt);
         let began = self.fleet.update(now, replica, |r| {
             r.first_token(id, unmatched);
             r.not_overdue(overdue);

@@ -84,6 +84,7 @@ impl Routing {
         both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.clear(id));
         self.legs_left(now, id);
         self.actives.orphan(id);
+        self.siblings.replica_left(id);
         self.fleet.leave(id);
         self.replicas_changed();
     }

@@ -115,6 +115,7 @@ impl Routing {
         let Some(mut fetch) = active.fetch else { return };
         assert!(fetch.ended.is_none(), "{} is handed over once", active.request.id);
         self.leave_prefill(now, active);
+        self.share_ended(active, Outcome::Done, None);
         self.fleet.update(now, to, |r| {
             r.legs.came(fetch.tokens);
             if let Some(promise) = r.promised.as_mut().filter(|p| p.to == active.request.id) {
@@ -135,6 +136,7 @@ impl Routing {
             Work { prompt, prefill: 0.0, kv: tokens, reply: active.reply, sent: active.dispatched },
         );
         self.fleet.update(now, to, |r| r.legs.fetch(&fetch));
+        self.share_sent(active, to, 0.0);
     }
 
     /// Whether more than a transfer delays the first token at a replica: prompts ahead, pending
@@ -263,6 +265,7 @@ impl Routing {
     fn take_back(&mut self, now: Time, active: &mut Active, to: ReplicaId) {
         active.stays_whole |= self.settle_fetch(now, active, to).is_some();
         self.leave_replica(now, active, to);
+        self.share_ended(active, Outcome::NotServed, None);
         self.fleet.update(now, to, |r| r.ended_neutral(active.request.model));
         self.forget(active, to, active.matched);
         self.shadow_forget(active, to, false);
@@ -307,6 +310,7 @@ impl Routing {
     /// Takes a request from both of its replicas before its prefill ended.
     pub(super) fn withdraw(&mut self, now: Time, active: &mut Box<Active>, to: ReplicaId) {
         self.leave_prefill(now, active);
+        self.share_ended(active, Outcome::NotServed, None);
         let Some(fetch) = active.fetch.take() else { return };
         assert_ne!(fetch.from, to, "a pair has two replicas");
         active.stage = RequestStage::Nowhere;

@@ -187,7 +187,7 @@ impl World {
             match output {
                 Output::Dispatch { id, replica, .. } => self.start(at, id, replica),
                 Output::Forward { id, peer, .. } => self.send(at, id, peer),
-                Output::Held(_) | Output::Down(_) | Output::Up(_) => {}
+                Output::Held(_) | Output::Down(_) | Output::Up(_) | Output::Share(_) => {}
                 Output::Reject { id, why, .. } => self.refuse(at, id, why),
                 Output::Probe(id) => {
                     let ms = self.rng.unit() * 3.0;

@@ -331,6 +331,7 @@ impl Region {
                 Output::Probe(id) => writeln!(out, "probe {id}"),
                 Output::Down(id) => writeln!(out, "{id} is down"),
                 Output::Up(id) => writeln!(out, "{id} is up"),
+                Output::Share(record) => writeln!(out, "share {record:?}"),
             }
             .expect("strings take writes");
         }

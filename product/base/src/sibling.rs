@@ -1,0 +1,71 @@
+//! What the gateways of one region tell each other about their requests.
+
+use alloc::vec::Vec;
+
+use crate::holdings::Branch;
+use crate::ids::{ReplicaId, RequestId};
+
+/// An event of a request, as the gateway that has it tells its siblings. Ids of replicas are the
+/// listener's: the driver translates them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SiblingRecord {
+    /// It was sent to a replica.
+    Sent(SiblingRequest),
+    /// Its prompt is computed.
+    FirstToken {
+        /// The request.
+        id: RequestId,
+        /// How long that took, if it says something about the replica.
+        prompt: Option<PromptTiming>,
+    },
+    /// It left its replica.
+    Ended {
+        /// The request.
+        id: RequestId,
+        /// How.
+        ending: SiblingEnding,
+        /// The blocks that the replica has now, as the difference from those it was sent with.
+        cached: Option<Branch>,
+    },
+}
+
+/// A request that a sibling sent to a replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiblingRequest {
+    /// Its id at the sibling.
+    pub id: RequestId,
+    /// Where it is.
+    pub replica: ReplicaId,
+    /// The hashes of its prompt's blocks, chained.
+    pub blocks: Vec<u64>,
+    /// Tokens of a block.
+    pub block_tokens: f32,
+    /// Tokens of its prompt.
+    pub prompt_tokens: f32,
+    /// Of those, tokens that the replica computes.
+    pub unmatched_tokens: f32,
+    /// Expected tokens of its reply.
+    pub reply_tokens: f32,
+}
+
+/// The time until a first token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PromptTiming {
+    /// Without the network, ms.
+    pub ttft_ms: f32,
+    /// Tokens that were computed for it.
+    pub tokens: f32,
+    /// Tokens that were to compute before it.
+    pub in_front: f32,
+}
+
+/// What the end of a sibling's request says about its replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiblingEnding {
+    /// It answered.
+    Answered,
+    /// It failed as a server: no connection, a reset, an answer of its own that it is broken.
+    Failed,
+    /// Nothing: the client left, or the engine refused the request.
+    Neutral,
+}
