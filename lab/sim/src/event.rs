@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meridian_base::{Duration, ReplicaId, RequestId, Time};
+use meridian_base::{Duration, ReplicaId, RequestId, SiblingRecord, Time};
 use meridian_routing::{Digest, Holdings, Load, Outcome};
 
 use crate::legs::Message;
@@ -60,6 +60,12 @@ pub(crate) enum Event {
     Broken { id: RequestId, gateway: u16, replica: u32, attempt: u32 },
     /// Another gateway's data about a replica's cache reaches one that was given the replica.
     Inherited { gateway: u16, replica: u32, holdings: Holdings },
+    /// A record of a sibling's request reaches a gateway; replicas are indices into the world's list.
+    Sibling { to: u16, from: u16, number: u64, record: SiblingRecord },
+    /// A gateway's question for all requests reaches its sibling.
+    SiblingAsked { by: u16, of: u16 },
+    /// The answer, which includes the records up to `number`.
+    SiblingAnswered { to: u16, from: u16, number: u64, all: Vec<SiblingRecord> },
     /// The autoscaler runs.
     Scale,
     /// A requested replica is ready.

@@ -1,5 +1,6 @@
 //! Gateways: routing machines with a location, a timer, and the ids they assign.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meridian_base::residency::Place;
@@ -17,6 +18,7 @@ use crate::replica::Replica;
 use crate::scenario::{Hardware, News, System, Topology};
 use crate::stopped::Stopped;
 use crate::twin::Publisher;
+use crate::world::siblings::Heard;
 
 /// The one model of a run.
 pub(crate) const MODEL: ModelId = ModelId(0);
@@ -43,6 +45,10 @@ pub(crate) struct Gateway {
     pub(crate) told_at: Time,
     /// When a twin's process publishes its digests.
     pub(crate) publisher: Publisher,
+    /// Records told to each sibling, and what was heard from it, by the sibling's index in the world's
+    /// list.
+    told_siblings: BTreeMap<u16, u64>,
+    heard_siblings: BTreeMap<u16, Heard>,
     /// The probes and digests it has been shown.
     pub(crate) shown: Shown,
     /// The digests that its peers look up.
@@ -75,6 +81,8 @@ impl Gateway {
             told_digests: 0,
             told_at: Time::ZERO,
             publisher: Publisher::default(),
+            told_siblings: BTreeMap::new(),
+            heard_siblings: BTreeMap::new(),
             shown: Shown::default(),
             offer: Offer::default(),
             claims: Claims::default(),
@@ -95,8 +103,31 @@ impl Gateway {
         self.timer = None;
         self.stopped = None;
         self.knows.clear();
+        self.heard_siblings.clear();
         self.shown = Shown::default();
         self.offer = self.offer.restarted();
+    }
+
+    /// The number of the next record to a sibling.
+    pub(crate) fn told_sibling(&mut self, to: u16) -> u64 {
+        let told = self.told_siblings.entry(to).or_default();
+        *told += 1;
+        *told
+    }
+
+    /// The number of the newest record to a sibling.
+    pub(crate) fn told_to(&self, sibling: u16) -> u64 {
+        self.told_siblings.get(&sibling).copied().unwrap_or(0)
+    }
+
+    /// What it heard from a sibling.
+    pub(crate) fn heard(&self, from: u16) -> Heard {
+        self.heard_siblings.get(&from).copied().unwrap_or_default()
+    }
+
+    /// The same, to change.
+    pub(crate) fn heard_mut(&mut self, from: u16) -> &mut Heard {
+        self.heard_siblings.entry(from).or_default()
     }
 
     /// Whether it is dead or suspended.
@@ -258,6 +289,7 @@ fn config(system: &System, sizes: Sizes) -> Config {
         held: system.held,
         probe,
         topology,
+        has_siblings: system.siblings.is_some() && system.gateways > 1,
         explain_keep: 0,
         explain_candidates: 0,
         index_entries: sizes.entries,

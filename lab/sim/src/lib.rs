@@ -51,6 +51,6 @@ pub use report::{Crossing, Fate, Record, Report, Sample};
 pub use running::{Running, run, run_twin};
 pub use scenario::{
     Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Objective, Programs, Rack, Region,
-    Scenario, Source, System, Topology, Transfer, Wan,
+    Scenario, Siblings, Source, System, Topology, Transfer, Wan,
 };
 pub use twin::Twin;

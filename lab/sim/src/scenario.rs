@@ -121,6 +121,8 @@ pub struct System {
     pub topology: Topology,
     /// Gateways in each region that has any; clients spread evenly.
     pub gateways: u32,
+    /// What the gateways of a region tell each other of their requests; `None` for nothing.
+    pub siblings: Option<Siblings>,
     /// Bounds of the held queue.
     pub held: HeldConfig,
     /// Pace of probes.
@@ -143,6 +145,7 @@ impl System {
             shadow: None,
             topology,
             gateways: 1,
+            siblings: None,
             held: HeldConfig::default(),
             probe: ProbeConfig::default(),
             digests: Digests { every: Duration::from_millis(100), on_change: None },
@@ -159,6 +162,15 @@ pub enum News {
     /// Each is looked up in a short history when a decision needs it. Unused ones cost nothing;
     /// smoothed figures are smoothed over fewer samples.
     Lazy,
+}
+
+/// How records of requests travel between the gateways of a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Siblings {
+    /// The time that each takes.
+    pub delay: Duration,
+    /// The share that is lost.
+    pub loss: f64,
 }
 
 /// Pace of digests.

@@ -15,8 +15,8 @@ use meridian_routing::{Admission, HeldConfig, ProbeConfig};
 use meridian_workload::{Chat, Generator, Mixed, Sessions, Tree};
 
 use crate::scenario::{
-    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Region, Scenario, Source, System,
-    Topology, Wan,
+    Autoscaler, Digests, Fault, Hardware, Load, Measure, News, Region, Scenario, Siblings, Source,
+    System, Topology, Wan,
 };
 
 pub use pairs::paired;
@@ -118,6 +118,7 @@ fn system(rng: &mut Rng, regions: usize) -> System {
         shadow: None,
         topology,
         gateways: 1 + rng.below(2) as u32,
+        siblings: siblings(rng.fork(0x5349_424C)),
         held,
         probe: ProbeConfig {
             busy: Duration::from_millis([20, 100, 1000][rng.below(3)]),
@@ -129,6 +130,13 @@ fn system(rng: &mut Rng, regions: usize) -> System {
         },
         news: if rng.below(2) == 0 { News::Eager } else { News::Lazy },
     }
+}
+
+/// From a random stream of its own, so that earlier draws of a seed stay unchanged.
+fn siblings(mut rng: Rng) -> Option<Siblings> {
+    let delay = Duration::from_millis([0, 1, 5, 50][rng.below(4)]);
+    let loss = [0.0, 0.0, 0.05][rng.below(3)];
+    (rng.below(2) == 0).then_some(Siblings { delay, loss })
 }
 
 fn load(rng: &mut Rng, region: usize, regions: usize) -> Load {

@@ -137,6 +137,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
         shadow: None,
         topology: topology(&plan.regions.regions, &system.topology)?,
         gateways: system.gateways,
+        siblings: system.siblings.map(|s| sim::Siblings { delay: s.delay.0, loss: s.loss }),
         held: HeldConfig {
             max: held.max,
             max_per_tenant: held.max_per_tenant,

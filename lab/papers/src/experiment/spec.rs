@@ -197,6 +197,9 @@ pub struct System {
     /// Gateways in each region that has any.
     #[serde(default = "one")]
     pub gateways: u32,
+    /// How the gateways of a region tell each other of their requests; they do not by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub siblings: Option<Siblings>,
     /// Pace of probes.
     #[serde(default)]
     pub probe: Probe,
@@ -210,6 +213,17 @@ pub struct System {
     /// Whether every replica serves whole requests, whatever the fleet's pools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
+}
+
+/// How records of requests travel between gateways of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Siblings {
+    /// The time that each takes.
+    pub delay: Span,
+    /// The share that is lost.
+    #[serde(default)]
+    pub loss: f64,
 }
 
 /// How gateways are arranged; see `meridian_sim::Topology`.

@@ -92,6 +92,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             admission: routing.admission,
             topology: if regions > 1 { Topology::TwoLayer } else { Topology::RegionLocal },
             gateways: 1,
+            siblings: None,
             held: routing.held,
             probe: routing.probe,
             digests: Digests { every: work::BEAT, on_change: Some(work::PUSH) },

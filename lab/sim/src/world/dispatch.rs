@@ -78,7 +78,8 @@ impl World {
             Output::Reject { id, why, .. } => self.rejected(gateway, id, why),
             Output::Probe(id) => self.send_probe(gateway, id),
             // Dead replicas fail their requests at once; for suspended ones see `stopped.rs`.
-            Output::Down(_) | Output::Up(_) | Output::Share(_) => {}
+            Output::Down(_) | Output::Up(_) => {}
+            Output::Share(record) => self.share(gateway, &record),
             Output::Steal { from, count } => {
                 let Some(to) = self.peer_at(gateway, from) else { return };
                 let (here, there) = (self.region_of(gateway), self.region_of(to));

@@ -114,6 +114,7 @@ impl World {
                 self.reset(id, entry, attempt, region);
             }
         }
+        self.sibling_gone(at);
         self.queue.push(self.now + Duration::from_secs(1), Event::Adopt);
     }
 
@@ -150,6 +151,7 @@ impl World {
         there.up = true;
         self.introduce(at);
         (0..self.replicas.len() as u32).for_each(|replica| self.ask_holdings(at, replica));
+        self.ask_siblings(at);
         self.tell_first(at);
         self.adopt();
     }

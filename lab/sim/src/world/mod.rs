@@ -12,6 +12,7 @@ mod peers;
 mod place;
 mod resize;
 mod send;
+pub(crate) mod siblings;
 mod suspend;
 mod timers;
 mod traffic;
@@ -133,6 +134,13 @@ impl World {
             }
             Event::Inherited { gateway, replica, holdings } => {
                 self.inherited(gateway, replica, holdings);
+            }
+            Event::Sibling { to, from, number, record } => {
+                self.hear_sibling(to, from, number, record);
+            }
+            Event::SiblingAsked { by, of } => self.sibling_asked(by, of),
+            Event::SiblingAnswered { to, from, number, all } => {
+                self.sibling_answered(to, from, number, all);
             }
             Event::Scale => self.scale(),
             Event::Provisioned { replica } => self.provisioned(replica),

@@ -22,7 +22,7 @@ impl World {
     pub(super) fn unless_stopped(&mut self, event: Event) -> Option<Event> {
         use Event::{
             Arrive, Digest, Ended, Engine, First, Gateway, Inherited, Kv, Look, Prefilled, Report,
-            Steal, Submit, Tell, Wake,
+            Sibling, SiblingAnswered, SiblingAsked, Steal, Submit, Tell, Wake,
         };
         let stopped = match &event {
             Submit { replica, .. } | Engine { replica } | Kv { replica, .. } => {
@@ -39,6 +39,9 @@ impl World {
             | Tell { gateway }
             | Digest { to: gateway, .. }
             | Steal { to: gateway, .. }
+            | Sibling { to: gateway, .. }
+            | SiblingAnswered { to: gateway, .. }
+            | SiblingAsked { of: gateway, .. }
             | Inherited { gateway, .. } => &mut self.gateways[usize::from(*gateway)].stopped,
             _ => return Some(event),
         };
@@ -119,6 +122,7 @@ impl World {
         let resumed = stopped.resume(self.now);
         self.gateways[usize::from(at)].timer = None;
         self.cancel(at, &resumed.hung_up);
+        self.forget_lost_siblings(at);
         self.replay(resumed.waiting);
         self.drive(at);
         self.learn_of_scaling(at);
@@ -216,6 +220,7 @@ impl World {
         if !self.still_stopped(gateway, since) {
             return;
         }
+        self.sibling_gone(gateway);
         for id in self.flights.ids(|f| f.peer() == Some(gateway) && f.may_move()) {
             self.abandon(id);
             let Some(flight) = self.flights.get(id) else { continue };

@@ -111,8 +111,9 @@ impl Routing {
         if let Some(before) = self.siblings.take(from, request.id) {
             self.leave_as_sibling(now, &before);
         }
-        let SiblingRequest { replica, prompt_tokens: prompt, unmatched_tokens: prefill, .. } =
-            request;
+        let SiblingRequest {
+            id, replica, prompt_tokens: prompt, unmatched_tokens: prefill, ..
+        } = request;
         if self.fleet.get(replica).is_none() || ![prompt, prefill].into_iter().all(is_count) {
             return;
         }
@@ -120,16 +121,27 @@ impl Routing {
         let request = SiblingRequest { reply_tokens: reply, ..request };
         let work = Work { prompt, prefill, kv: prefill, reply, sent: now };
         self.fleet.update(now, replica, |r| r.sent_by_sibling(now, work));
+        self.siblings.insert(from, Theirs { request, sent: now, first_token: false });
+        self.sibling_caches(now, from, id);
+    }
+
+    /// A replica caches the prompt of a sibling's request. One that is silent here may have failed, and
+    /// returns with an empty cache.
+    fn sibling_caches(&mut self, now: Time, from: SiblingId, id: RequestId) {
+        let Some(Theirs { request, .. }) = self.siblings.get_mut(from, id) else { return };
+        let SiblingRequest { replica, prompt_tokens: prompt, block_tokens, .. } = *request;
+        if self.fleet.get(replica).is_none_or(|r| r.state == State::Down) {
+            return;
+        }
+        let matched = (prompt - request.unmatched_tokens).max(0.0);
+        let all = prompt + request.reply_tokens;
         let mut rules = both(&mut self.rule, &mut self.shadow);
         let idle_ms = rules.next().and_then(|rule| rule.sent(replica, &request.blocks));
         rules.for_each(|shadow| _ = shadow.sent(replica, &request.blocks));
         if let Some(idle_ms) = idle_ms {
-            let matched = (prompt - prefill).max(0.0);
-            let token_seconds = idle_ms * request.block_tokens / 1e3;
-            let used = Used { token_seconds, matched, all: prompt + reply };
+            let used = Used { token_seconds: idle_ms * block_tokens / 1e3, matched, all };
             self.fleet.update(now, replica, |r| r.used_cache(now, used));
         }
-        self.siblings.insert(from, Theirs { request, sent: now, first_token: false });
     }
 
     fn sibling_first_token(

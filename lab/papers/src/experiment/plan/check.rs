@@ -258,6 +258,12 @@ fn system(system: &System, plan: &Plan) -> Vec<String> {
     if system.gateways == 0 {
         found.push(format!("{name}.gateways: 0 would serve no client; use 1 or more"));
     }
+    if let Some(siblings) = system.siblings
+        && !(0.0..1.0).contains(&siblings.loss)
+    {
+        let loss = siblings.loss;
+        found.push(format!("{name}.siblings.loss: {loss} is not a share below 1; use 0 to 0.9"));
+    }
     if system.admission == Some(AdmissionMode::Outstanding(0)) {
         found.push(format!("{name}.admission.outstanding: 0 would admit nothing; use 1 or more"));
     }

@@ -92,6 +92,7 @@ impl Tuned {
             admission: self.admission,
             topology,
             gateways: 1,
+            siblings: None,
             probe: Probe::default(),
             held: unbounded(),
             digests: Digests::default(),
