@@ -12,13 +12,13 @@ use meridian_routing::{
 
 use crate::claims::Claims;
 use crate::granularity::indexes;
+use crate::heard::Heard;
 use crate::network::Network;
 use crate::news::{Offer, Shown};
 use crate::replica::Replica;
 use crate::scenario::{Hardware, News, System, Topology};
 use crate::stopped::Stopped;
 use crate::twin::Publisher;
-use crate::world::siblings::Heard;
 
 /// The one model of a run.
 pub(crate) const MODEL: ModelId = ModelId(0);

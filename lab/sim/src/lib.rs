@@ -26,6 +26,7 @@ mod flight;
 mod flights;
 mod gateway;
 mod granularity;
+mod heard;
 mod impossible;
 mod legs;
 mod network;

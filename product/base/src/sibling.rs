@@ -1,11 +1,11 @@
-//! What the gateways of one region tell each other about their requests.
+//! What the gateways of one region report to each other about their requests.
 
 use alloc::vec::Vec;
 
 use crate::holdings::Branch;
 use crate::ids::{ReplicaId, RequestId};
 
-/// An event of a request, as the gateway that has it tells its siblings. Ids of replicas are the
+/// An event of a request, as the gateway that has it reports it to its siblings. Ids of replicas are the
 /// listener's: the driver translates them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SiblingRecord {

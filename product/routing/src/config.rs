@@ -43,7 +43,7 @@ pub struct Config {
     pub explain_keep: usize,
     /// Candidates recorded with a decision; a dry run records all.
     pub explain_candidates: usize,
-    /// Whether siblings are told of this gateway's requests.
+    /// Whether there are siblings, to which this gateway reports its requests.
     pub has_siblings: bool,
     /// A second policy whose decisions are only recorded; `None` for none.
     pub shadow: Option<ShadowConfig>,

@@ -163,7 +163,7 @@ pub enum Input {
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
     Atlas(Arc<residency::Atlas>),
-    /// A sibling tells an event of one of its requests. The driver leaves out those about replicas that
+    /// A sibling reports an event of one of its requests. The driver leaves out those about replicas that
     /// it does not have.
     Sibling {
         /// Which sibling.
@@ -171,7 +171,7 @@ pub enum Input {
         /// The event.
         record: SiblingRecord,
     },
-    /// A sibling is gone, or will tell all of its requests again: those known so far do not count.
+    /// A sibling is gone, or will report all of its requests again: those known so far do not count.
     SiblingLost(SiblingId),
     /// A peer is idle and asks for held requests.
     StealAsked {

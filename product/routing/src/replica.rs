@@ -7,7 +7,9 @@
 mod figures;
 pub(crate) mod lingering;
 pub(crate) mod model_breakers;
+mod refusals;
 mod report;
+mod siblings;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -16,6 +18,7 @@ use meridian_base::{Duration, ModelId, Pool, RequestId, Time};
 
 use self::lingering::Lingering;
 use self::model_breakers::ModelBreakers;
+pub use self::refusals::MOST_PAUSE;
 use crate::adapters::Adapters;
 use crate::breaker::{Breaker, BreakerConfig, BreakerState};
 use crate::cost::{Ewma, Gaps, Share};
@@ -79,11 +82,6 @@ const DRIFT_MEMORY: usize = 4;
 const TRUSTED_FROM: f32 = 64.0;
 /// Weight of one answer in the trust.
 const TRUST_GAIN: f32 = 0.05;
-/// Wait after the second refusal of an idle engine, and the longest wait after more of them.
-const FULL_AGAIN: Duration = Duration::from_millis(200);
-const FULL_AGAIN_MOST: Duration = Duration::from_secs(5);
-/// The longest pause that an engine may ask for.
-pub const MOST_PAUSE: Duration = Duration::from_secs(30);
 /// Time constant of the mean time between ends.
 const ENDS_TAU: Duration = Duration::from_secs(5);
 /// Time constant of the utilisation u.
@@ -141,7 +139,7 @@ pub(crate) struct Replica {
     pub(crate) silent: bool,
     pub(crate) probing: bool,
     pub(crate) next_probe: Time,
-    /// Dispatches that have not ended, ours and those that siblings told, and those of them without a
+    /// Dispatches that have not ended, ours and those that siblings reported, and those of them without a
     /// first token.
     pub(crate) outstanding: u32,
     pub(crate) waiting: u32,
@@ -280,12 +278,6 @@ impl Replica {
         self.breaker.sent(now, work.sent);
     }
 
-    /// Records that a sibling's request was sent here.
-    pub(crate) fn sent_by_sibling(&mut self, now: Time, work: Work) {
-        self.of_siblings += 1;
-        self.add(now, work);
-    }
-
     fn add(&mut self, now: Time, work: Work) {
         self.outstanding += 1;
         self.waiting += 1;
@@ -314,19 +306,6 @@ impl Replica {
         self.promised = self.promised.filter(|promise| promise.to != id);
         assert!(self.waiting > 0, "the prompt of {id} is computed once");
         self.prompt_computed(unmatched);
-    }
-
-    /// Records that a prompt, of ours or a sibling's, is computed or will not be.
-    pub(crate) fn prompt_computed(&mut self, unmatched: f32) {
-        self.waiting -= 1;
-        self.front_tokens = (self.front_tokens - unmatched).max(0.0);
-    }
-
-    /// Records the end of a sibling's request.
-    pub(crate) fn sibling_ended(&mut self, now: Time, prompt_tokens: f32, reply: f32) {
-        assert!(self.of_siblings > 0, "a sibling's request ends once");
-        self.of_siblings -= 1;
-        self.ended(now, prompt_tokens, reply);
     }
 
     /// A request that may have counted as `overdue` is so no more.
@@ -379,36 +358,6 @@ impl Replica {
 
     fn unreported(&self) -> u32 {
         self.recent.len() as u32
-    }
-
-    /// Records that the engine refused a request as full. A full engine gets the next request after
-    /// its next report. An idle engine refuses for another reason: each such refusal in a row
-    /// doubles the wait.
-    pub(crate) fn refused(&mut self, now: Time) {
-        self.said_full = true;
-        self.totals.full += 1;
-        let reported = self.load.pending.unwrap_or(0) + self.load.running.unwrap_or(0);
-        if reported > 0 {
-            self.idle_refusals = 0;
-        } else if self.outstanding == 0 {
-            self.idle_refusals = self.idle_refusals.saturating_add(1);
-        }
-        if let Some(doublings) = self.idle_refusals.checked_sub(2) {
-            let wait = FULL_AGAIN * (1 << doublings.min(16));
-            self.full_until = self.full_until.max(now + wait.min(FULL_AGAIN_MOST));
-        }
-    }
-
-    /// Records that the engine asks for no requests for so long.
-    pub(crate) fn pauses(&mut self, now: Time, pause: Duration) {
-        self.said_full = true;
-        self.full_until = self.full_until.max(now + pause.min(MOST_PAUSE));
-        self.paused_until = self.full_until;
-    }
-
-    /// How long the engine still asks for no requests.
-    pub(crate) fn pause(&self, now: Time) -> Option<Duration> {
-        (now < self.paused_until).then(|| self.paused_until.since(now))
     }
 
     /// Records that the prefill of so many tokens ended now.

@@ -2,7 +2,7 @@
 //! this one also has.
 //!
 //! They count at their replicas as own ones do. An event that never arrives does no harm: when a sibling
-//! tells everything again, or is gone, its requests leave the table (`machine/siblings.rs`).
+//! reports everything again, or is gone, its requests leave the table (`machine/siblings.rs`).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use meridian_base::{ReplicaId, RequestId, SiblingId, SiblingRequest, Time};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Theirs {
     pub(crate) request: SiblingRequest,
-    /// When it was told of.
+    /// When it was reported.
     pub(crate) sent: Time,
     /// Whether its prompt is computed.
     pub(crate) first_token: bool,

@@ -12,7 +12,7 @@ mod peers;
 mod place;
 mod resize;
 mod send;
-pub(crate) mod siblings;
+mod siblings;
 mod suspend;
 mod timers;
 mod traffic;

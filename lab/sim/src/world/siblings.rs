@@ -7,22 +7,11 @@ use meridian_base::{ReplicaId, SiblingId, SiblingRecord, mix};
 use meridian_routing::Input;
 
 use crate::event::Event;
+use crate::heard::Heard;
 use crate::world::World;
 
 /// Tag of the draws of lost records.
 const LOSS: u64 = 0x4C4F_5353;
-
-/// What a gateway heard from another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// Nothing, or not all: it has to ask for everything.
-    #[default]
-    Nothing,
-    /// It has asked.
-    Asked,
-    /// Everything up to the record of this number.
-    UpTo(u64),
-}
 
 impl World {
     /// Sends a record to a gateway's siblings.

@@ -1,7 +1,7 @@
 //! Siblings: gateways of the same region, which send requests to the same replicas.
 //!
-//! Each tells the others of its dispatches, first tokens and ends, so that all know the same about
-//! replicas' caches, queues and speeds. A sibling's word is a hint: what a replica itself reports or
+//! Each reports its dispatches, first tokens and ends to the others, so that all know the same about
+//! replicas' caches, queues and speeds. A sibling's report is a hint: what a replica itself reports or
 //! answers corrects it.
 
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use crate::request::Outcome;
 use crate::reuse::Used;
 use crate::siblings::Theirs;
 
-/// What siblings are told.
+/// Reports to siblings.
 impl Routing {
     /// Everything about the requests at replicas, for a sibling that knows nothing of them.
     #[must_use]
@@ -41,14 +41,14 @@ impl Routing {
         all
     }
 
-    /// Tells that a request was sent to a replica.
+    /// Reports that a request was sent to a replica.
     pub(super) fn share_sent(&mut self, active: &Active, replica: ReplicaId, unmatched: f32) {
         if self.config.has_siblings {
             self.log.say(Output::Share(SiblingRecord::Sent(sent(active, replica, unmatched))));
         }
     }
 
-    /// Tells that a prompt is computed.
+    /// Reports that a prompt is computed.
     pub(super) fn share_first_token(&mut self, id: RequestId, prompt: Option<PromptTime>) {
         if self.config.has_siblings {
             let prompt = prompt.map(|prompt| PromptTiming {
@@ -60,7 +60,7 @@ impl Routing {
         }
     }
 
-    /// Tells that a request left its replica, which may have more blocks now.
+    /// Reports that a request left its replica, which may have more blocks now.
     pub(super) fn share_ended(
         &mut self,
         active: &Active,
@@ -81,7 +81,7 @@ impl Routing {
     }
 }
 
-/// What siblings tell.
+/// Reports from siblings.
 impl Routing {
     pub(super) fn sibling_tells(&mut self, now: Time, from: SiblingId, record: SiblingRecord) {
         match record {
@@ -107,7 +107,7 @@ impl Routing {
     }
 
     fn sibling_sent(&mut self, now: Time, from: SiblingId, request: SiblingRequest) {
-        // Told twice, or sent again elsewhere although its end is lost.
+        // Reported twice, or sent again elsewhere although its end is lost.
         if let Some(before) = self.siblings.take(from, request.id) {
             self.leave_as_sibling(now, &before);
         }

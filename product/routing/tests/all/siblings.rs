@@ -165,7 +165,7 @@ fn siblings_know_the_same() {
     assert!(!matched[0].is_empty(), "a chat that was answered is known");
 }
 
-// Lost records do harm until everything is told again, and what a dead sibling had no longer counts.
+// Lost records do harm until everything is reported again, and what a dead sibling had no longer counts.
 #[test]
 fn losses_end_with_a_snapshot() {
     let mut pair = Pair::new(11, 0.3);
