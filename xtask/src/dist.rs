@@ -17,7 +17,7 @@ mod pgo;
 pub(crate) mod place;
 pub(crate) mod programs;
 mod sbom;
-mod sums;
+pub(crate) mod sums;
 mod tarball;
 mod wheel;
 
@@ -80,6 +80,15 @@ pub(crate) fn run(house: &House, args: &Args) -> anyhow::Result<bool> {
 /// Makes all kinds quickly, for the tests.
 pub(crate) fn for_tests(house: &House) -> anyhow::Result<Made> {
     make(house, &Args { profile: Profile::Dev, ..Args::default() })
+}
+
+/// Makes all kinds for a release, optimised for load; a rehearsal is quick.
+pub(crate) fn release(house: &House, rehearsal: bool) -> anyhow::Result<Place> {
+    let args = match rehearsal {
+        true => Args { profile: Profile::Dev, ..Args::default() },
+        false => Args { pgo: true, ..Args::default() },
+    };
+    Ok(make(house, &args)?.place)
 }
 
 fn make(house: &House, args: &Args) -> anyhow::Result<Made> {

@@ -10,6 +10,7 @@ mod dist;
 mod house;
 mod md;
 mod quickstart;
+mod release;
 mod running;
 mod scope;
 mod test;
@@ -33,6 +34,8 @@ enum Command {
     Test(test::Args),
     /// Packages of meridian and meridian-lab, in target/dist
     Dist(dist::Args),
+    /// The packages of a tagged version, their notes and provenance: a release but for the upload
+    Release(release::Args),
     /// Write the pages that are made from the binary
     Docs,
 }
@@ -54,6 +57,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Check(args) => check::run(&house, &args),
         Command::Test(args) => test::run(&mut house, &args),
         Command::Dist(args) => dist::run(&house, &args),
+        Command::Release(args) => release::run(&house, &args),
         Command::Docs => check::write_pages(&house),
     }
 }

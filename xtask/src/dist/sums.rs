@@ -16,6 +16,13 @@ pub(super) fn write(place: &Place) -> anyhow::Result<()> {
     std::fs::write(place.out.join(NAME), text).context(NAME)
 }
 
+/// The sum of each package, by its name.
+pub(crate) fn read(place: &Place) -> anyhow::Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(place.out.join(NAME)).context(NAME)?;
+    let sum = |line: &str| line.split_once("  ").map(|(sum, name)| (name.into(), sum.into()));
+    Ok(text.lines().filter_map(sum).collect())
+}
+
 /// Names and bytes of the packages, in order.
 pub(super) fn sizes(place: &Place) -> anyhow::Result<Vec<(String, u64)>> {
     let mut sizes = Vec::new();
