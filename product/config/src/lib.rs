@@ -419,6 +419,7 @@ impl Gateway {
             params,
             topology,
             peering: self.peers.as_ref().map(Peers::peering).unwrap_or_default(),
+            has_siblings: self.peers.as_ref().is_some_and(|p| p.has_siblings(&self.region)),
             held: self.held.bounds(),
             attempts: self.attempts,
             breaker: BreakerConfig {

@@ -34,7 +34,7 @@ pub struct Peers {
     /// The continent of this region. Peers on the same continent count as near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continent: Option<String>,
-    /// Peers whose digests this gateway follows.
+    /// Peers whose digests this gateway follows, and other gateways of its own region.
     #[serde(default)]
     pub gateways: Vec<Peer>,
     /// Further gateways that may connect, though this one does not follow them.
@@ -170,6 +170,12 @@ impl Peers {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
         }
+    }
+
+    /// Whether a gateway of this region, which has the same replicas, is listed.
+    #[must_use]
+    pub fn has_siblings(&self, region: &str) -> bool {
+        self.gateways.iter().any(|peer| peer.region == region)
     }
 
     /// The routing machine's settings for peers.

@@ -230,6 +230,9 @@ pub struct Replica {
     pub running: u32,
     /// Dispatched here and not ended.
     pub outstanding: u32,
+    /// The same of the region's other gateways, as far as they told.
+    #[serde(default)]
+    pub of_siblings: u32,
     /// Reported share of KV in use.
     pub kv_used: f32,
     /// Attempts sent, done, failed, refused as full.
@@ -335,9 +338,25 @@ pub struct Peer {
     pub sent: Forwards,
     /// Requests forwarded from it.
     pub taken: Forwards,
+    /// For a gateway of the same region, which gets no requests from this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sibling: Option<Sibling>,
     /// Why it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// What two gateways of one region tell each other about their requests, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sibling {
+    /// Records that this gateway told.
+    pub told: u64,
+    /// Their bytes.
+    pub told_bytes: u64,
+    /// Records that the other one told.
+    pub heard: u64,
+    /// Their bytes.
+    pub heard_bytes: u64,
 }
 
 /// The control plane as a gateway sees it.

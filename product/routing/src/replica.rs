@@ -214,6 +214,8 @@ pub struct Status {
     pub totals: Totals,
     /// Our own dispatches that have not ended, exactly.
     pub own_outstanding: u32,
+    /// The same of siblings, as far as they told.
+    pub of_siblings: u32,
     /// Requests that will come here after their prefill elsewhere, and prompts prefilled here that
     /// have not been fetched: with either, the replica is still needed.
     pub legs: u32,

@@ -131,6 +131,7 @@ impl Replicas {
             load: r.load,
             totals: r.totals,
             own_outstanding: r.outstanding - r.of_siblings,
+            of_siblings: r.of_siblings,
             legs: r.legs.coming + r.legs.held,
             drift: r.agreed_drift(),
         })

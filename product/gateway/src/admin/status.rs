@@ -181,6 +181,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         pending: status.row.pending,
         running: status.row.running - status.row.failed,
         outstanding: status.own_outstanding,
+        of_siblings: status.of_siblings,
         kv_used: status.row.kv_used,
         dispatched: status.totals.dispatched,
         done: status.totals.done,

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use http::uri::Authority;
 use meridian_base::{Duration, PeerId, ReplicaId, RequestId, Time};
 use meridian_protocol::admin;
 use meridian_routing::{
-    Digest, Holdings, Input, Output, RejectWhy, ReplicaSpec, Routing, State, Why,
+    Digest, Holdings, Input, Output, RejectWhy, ReplicaSpec, Routing, SiblingRecord, State, Why,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -20,6 +21,7 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::machine::clock::Clock;
 use crate::machine::outbox::Outbox;
 use crate::machine::samples::Samples;
+use crate::machine::siblings::{QueuedRecord, SiblingQueue};
 
 /// A decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +47,13 @@ pub(crate) trait Replicas: Send + Sync {
 
     /// Its name for people; none if it has left.
     fn name(&self, id: ReplicaId) -> Option<ReplicaName>;
+
+    /// Its host and port; none if it has left.
+    fn authority(&self, id: ReplicaId) -> Option<Authority>;
 }
+
+/// Most events of siblings' requests that are passed in before others may lock the machine.
+const MOST_AT_ONCE: usize = 64;
 
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
@@ -117,6 +125,41 @@ impl Driver {
         let none = inner.carry_out(None);
         assert!(none.is_none(), "an event of no request decided about one: {none:?}");
         self.rearm(inner);
+    }
+
+    /// Passes in events that belong to no request of this gateway, in their order. They are made while
+    /// the machine is locked.
+    pub(crate) fn tell_each(&self, inputs: impl IntoIterator<Item = Input>) {
+        let mut inputs = inputs.into_iter();
+        loop {
+            let mut inner = self.lock();
+            let now = self.clock.now();
+            let mut count = 0;
+            for input in inputs.by_ref().take(MOST_AT_ONCE) {
+                count += 1;
+                inner.routing.handle(now, input);
+                let none = inner.carry_out(None);
+                assert!(none.is_none(), "an event of no request decided about one: {none:?}");
+            }
+            self.rearm(inner);
+            if count < MOST_AT_ONCE {
+                return;
+            }
+        }
+    }
+
+    /// What a sibling is to be told now, and whether that is everything about the requests in flight.
+    pub(crate) fn untold(&self, queue: &SiblingQueue) -> (bool, Vec<QueuedRecord>) {
+        if let Some(records) = queue.take() {
+            return (false, records);
+        }
+        let inner = self.lock();
+        queue.restarted();
+        let told = |record: SiblingRecord| {
+            let replica = inner.named_by(&record);
+            QueuedRecord { record: Arc::new(record), replica }
+        };
+        (true, inner.routing.at_replicas().into_iter().map(told).collect())
     }
 
     /// Passes in an event of request `id` that leads to a decision about it.
@@ -197,6 +240,22 @@ impl Driver {
 }
 
 impl Inner {
+    /// Has the siblings told of an event.
+    fn share(&self, record: SiblingRecord) {
+        if let Some(outbox) = &self.outbox {
+            let replica = self.named_by(&record);
+            outbox.siblings.push(record, replica);
+        }
+    }
+
+    /// The replica that a record names.
+    fn named_by(&self, record: &SiblingRecord) -> Option<Authority> {
+        match record {
+            SiblingRecord::Sent(request) => self.replicas.authority(request.replica),
+            SiblingRecord::FirstToken { .. } | SiblingRecord::Ended { .. } => None,
+        }
+    }
+
     /// Delivers the machine's outputs; returns the decision about `own`.
     pub(super) fn carry_out(&mut self, own: Option<RequestId>) -> Option<Decision> {
         let mut mine = None;
@@ -213,8 +272,11 @@ impl Inner {
                 Output::Reject { id, why, retry_after } => {
                     (id, Decision::Reject { why, retry_after })
                 }
-                // The gateway has no siblings yet, so the machine tells nothing.
-                Output::Held(_) | Output::Share(_) => continue,
+                Output::Held(_) => continue,
+                Output::Share(record) => {
+                    self.share(record);
+                    continue;
+                }
                 Output::Steal { from, count } => {
                     if let Some(outbox) = &self.outbox {
                         outbox.steal(from, count);

@@ -5,4 +5,5 @@ pub(crate) mod driver;
 pub(crate) mod outbox;
 pub(crate) mod ratios;
 mod samples;
+pub(crate) mod siblings;
 pub(crate) mod ticket;

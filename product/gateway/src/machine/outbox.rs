@@ -1,5 +1,5 @@
-//! The machine's messages to the peer tasks: that something changed, and how many queued requests
-//! to ask each peer for.
+//! The machine's messages to the peer tasks: that something changed, how many queued requests to ask
+//! each peer for, and what siblings are to be told.
 //!
 //! It is written under the machine's lock and read outside of it, so nothing here blocks.
 
@@ -9,10 +9,13 @@ use meridian_base::PeerId;
 use meridian_config::MOST_PEERS;
 use tokio::sync::Notify;
 
+use crate::machine::siblings::SiblingQueues;
+
 #[derive(Debug)]
 pub(crate) struct Outbox {
     changed: Notify,
     peers: Vec<Steal>,
+    pub(crate) siblings: SiblingQueues,
 }
 
 /// Number of queued requests to ask one peer for.
@@ -26,7 +29,11 @@ impl Outbox {
     /// An outbox for `peers` peers.
     pub(crate) fn new(peers: usize) -> Outbox {
         assert!(peers <= MOST_PEERS, "{peers} peers; sets of peers have {MOST_PEERS} bits");
-        Outbox { changed: Notify::new(), peers: (0..peers).map(|_| Steal::default()).collect() }
+        Outbox {
+            changed: Notify::new(),
+            peers: (0..peers).map(|_| Steal::default()).collect(),
+            siblings: SiblingQueues::default(),
+        }
     }
 
     /// Notes that something relevant to peers may have changed.

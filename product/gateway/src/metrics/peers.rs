@@ -1,7 +1,7 @@
 //! Metrics of peers. A peer's label is `region/name` from the configuration, so there are as many
 //! as configured peers, plus one for all others.
 
-use meridian_protocol::admin::{Forwards, Peer, Status};
+use meridian_protocol::admin::{Forwards, Peer, Sibling, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,6 +26,12 @@ struct PeerBytes {
     of: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SiblingWay {
+    peer: String,
+    way: &'static str,
+}
+
 /// Metrics of one direction.
 #[derive(Default)]
 struct Direction {
@@ -43,6 +49,8 @@ pub(super) struct Peers {
     eligible: Family<PeerLabel, Float>,
     sent: Direction,
     taken: Direction,
+    sibling_records: Family<SiblingWay, Counter>,
+    sibling_bytes: Family<SiblingWay, Counter>,
 }
 
 impl Peers {
@@ -70,6 +78,12 @@ impl Peers {
         );
         r.register("peer_taken_in_flight", "Of those, not ended", self.taken.in_flight.clone());
         r.register("peer_taken_bytes", "Bytes of bodies", self.taken.bytes.clone());
+        r.register(
+            "sibling_records",
+            "Records about requests, told to a gateway of the same region and heard from it",
+            self.sibling_records.clone(),
+        );
+        r.register("sibling_bytes", "Bytes of those records", self.sibling_bytes.clone());
     }
 
     pub(super) fn copy(&self, status: &Status) {
@@ -79,6 +93,9 @@ impl Peers {
             let label = PeerLabel { peer: name(row) };
             self.sent.copy(&label, &row.sent);
             self.taken.copy(&label, &row.taken);
+            if let Some(sibling) = &row.sibling {
+                self.copy_sibling(&label, sibling);
+            }
             let gauges = [
                 (&self.up, Some(f64::from(u8::from(row.state == "up")))),
                 (&self.rtt, Some(f64::from(row.rtt_ms))),
@@ -91,6 +108,18 @@ impl Peers {
                     family.get_or_create(&label).set(value);
                 }
             }
+        }
+    }
+}
+
+impl Peers {
+    fn copy_sibling(&self, label: &PeerLabel, row: &Sibling) {
+        for (way, records, bytes) in
+            [("told", row.told, row.told_bytes), ("heard", row.heard, row.heard_bytes)]
+        {
+            let label = SiblingWay { peer: label.peer.clone(), way };
+            set(&self.sibling_records.get_or_create(&label), records);
+            set(&self.sibling_bytes.get_or_create(&label), bytes);
         }
     }
 }

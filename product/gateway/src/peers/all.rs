@@ -8,7 +8,7 @@ use std::time::Duration;
 use meridian_base::residency::Residence;
 use meridian_base::{ModelId, PeerId};
 use meridian_config as config;
-use meridian_config::Gateway as Config;
+use meridian_config::{Gateway as Config, MOST_PEERS};
 use meridian_protocol::admin;
 use meridian_protocol::intervals::History;
 use meridian_protocol::peer::{Hello, Identity};
@@ -29,6 +29,13 @@ use crate::machine::driver::Driver;
 use crate::machine::outbox::Outbox;
 use crate::replicas::handover::Handover;
 
+/// The links to gateways of other regions, one bit each.
+fn others(links: &[Arc<Link>]) -> u64 {
+    assert!(links.len() <= MOST_PEERS, "{} peers have no bits", links.len());
+    let bits = links.iter().filter(|link| !link.sibling).map(|link| 1_u64 << link.id.0);
+    bits.fold(0, |all, bit| all | bit)
+}
+
 /// The state for all peers; made once.
 pub(crate) struct Peers {
     pub(crate) config: config::Peers,
@@ -38,6 +45,8 @@ pub(crate) struct Peers {
     pub(crate) outbox: Arc<Outbox>,
     pub(super) bulletin: Bulletin,
     pub(super) links: Vec<Arc<Link>>,
+    /// Those to which requests may be forwarded, one bit each.
+    serve: u64,
     pub(crate) models: Models,
     pub(crate) handover: Arc<Handover>,
     /// Gateways that may connect.
@@ -75,6 +84,7 @@ impl Peers {
             outbox: Arc::new(Outbox::new(links.len())),
             bulletin: Bulletin::default(),
             handover: Arc::new(Handover::new(announced_block_bytes, links.len())),
+            serve: others(&links),
             links,
             models: Models::default(),
             others: Arc::default(),
@@ -128,8 +138,12 @@ impl Peers {
 
     /// The peers that may serve a model, one bit each.
     pub(crate) fn serving(&self, model: ModelId) -> u64 {
-        let others = u64::MAX.checked_shl(self.links.len() as u32).unwrap_or(0);
-        self.models.serving(model) & !others
+        self.models.serving(model) & self.serve
+    }
+
+    /// Whether this gateway tells other gateways of its region of its requests.
+    pub(super) fn has_siblings(&self) -> bool {
+        self.links.iter().any(|link| link.sibling)
     }
 
     pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {
@@ -148,7 +162,7 @@ impl Peers {
         residence: &Residence,
         peer: PeerId,
     ) -> bool {
-        let Some(link) = self.link(peer) else { return false };
+        let Some(link) = self.link(peer).filter(|link| !link.sibling) else { return false };
         let known = residency.known();
         residence.is_free()
             || known.permits_region(residence, link.region())

@@ -7,8 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use meridian_base::PeerId;
-use meridian_protocol::peer::{Ask, Hello, Identity, MOST_MODELS, Tell, Telling};
+use meridian_protocol::peer::{
+    Agreement, Ask, Hello, Identity, MOST_MODELS, SIBLINGS_SINCE, Tell, Telling,
+};
 use meridian_routing::Input;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -18,6 +19,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::all::Peers;
 use super::dial::PATIENCE;
+use super::link::Link;
+use super::sibling::{self, Traffic};
 use crate::http::limits::Permit;
 use crate::replicas::region::Region;
 
@@ -67,18 +70,27 @@ async fn begin(
         Status::failed_precondition(refused.to_string())
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
-    let link = peers.links.iter().find(|link| link.identity == from);
-    if let Some(link) = link {
+    let link = peers.links.iter().find(|link| link.identity == from).cloned();
+    if let Some(link) = &link {
         link.lives.notify_waiters();
     }
-    let follower = Follower { telling: Telling::default(), id: link.map(|link| link.id), send };
-    tracing::info!(peer = %from, prefixes = agreed.prefixes, "a peer started following");
+    let is_sibling = from.region() == peers.tls.identity.region() && agreed.minor >= SIBLINGS_SINCE;
+    tracing::info!(
+        peer = %from, prefixes = agreed.prefixes, sibling = is_sibling, "a peer started following"
+    );
     let over = region.over.clone();
+    let follower = Follower { region, peers, from, link, send };
     tokio::spawn(async move {
+        let telling = async {
+            match is_sibling {
+                true => follower.tell_sibling(asks, agreed).await,
+                false => follower.tell(asks).await,
+            }
+        };
         tokio::select! {
-            ended = follower.tell(&region, &peers, asks) => {
+            ended = telling => {
                 let why = ended.err().map(|status| status.message().to_owned());
-                tracing::info!(peer = %from, error = why, "a peer stopped following");
+                tracing::info!(peer = %follower.from, error = why, "a peer stopped following");
             }
             () = over.cancelled() => {}
         }
@@ -97,50 +109,32 @@ async fn hello(asks: &mut Streaming<Ask>) -> Result<Hello, Status> {
 }
 
 /// The connection closed the other half of the stream.
-fn gone<T>(_: T) -> Status {
+pub(super) fn gone<T>(_: T) -> Status {
     Status::cancelled("the connection is gone")
 }
 
 struct Follower {
-    telling: Telling,
-    /// Its row, if this gateway follows it too.
-    id: Option<PeerId>,
+    region: Arc<Region>,
+    peers: Arc<Peers>,
+    from: Identity,
+    /// If this gateway follows it too.
+    link: Option<Arc<Link>>,
     send: mpsc::Sender<Item>,
 }
 
 impl Follower {
     /// Sends the state until the peer is gone.
-    async fn tell(
-        mut self,
-        region: &Region,
-        peers: &Peers,
-        mut asks: Streaming<Ask>,
-    ) -> Result<(), Status> {
+    async fn tell(&self, mut asks: Streaming<Ask>) -> Result<(), Status> {
+        let Follower { region, peers, .. } = self;
         let mut page = peers.bulletin.follow(&region.driver);
-        self.send.send(Ok(Tell::Hello(peers.hello.clone()))).await.map_err(gone)?;
-        let mut sent_models = None;
+        self.send(Tell::Hello(peers.hello.clone())).await?;
+        let (mut telling, mut sent_models) = (Telling::default(), None);
         let mut is_new = true;
         loop {
             tokio::select! {
                 biased;
                 ask = asks.message() => match ask? {
-                    Some(Ask::Heartbeat(stamp)) => {
-                        self.send.send(Ok(Tell::Echo(stamp))).await.map_err(gone)?;
-                    }
-                    Some(Ask::Steal(count)) => {
-                        if let Some(by) = self.id {
-                            region.driver.tell(Input::StealAsked { by, count });
-                        }
-                    }
-                    Some(Ask::Holdings(_)) if !peers.handover.compares() => {}
-                    Some(Ask::Holdings(replica)) => {
-                        let here = region.fleet.at(&replica);
-                        let here = here.map(|member| region.driver.holdings(member.id));
-                        for tell in peers.handover.tell(&replica, here) {
-                            self.send.send(Ok(tell)).await.map_err(gone)?;
-                        }
-                    }
-                    Some(Ask::Hello(_) | Ask::Unknown) => {}
+                    Some(ask) => self.answer(ask).await?,
                     None => return Ok(()),
                 },
                 room = self.send.reserve(), if is_new => {
@@ -154,8 +148,7 @@ impl Follower {
                     }
                     let newest = page.borrow_and_update().clone();
                     is_new = false;
-                    let news = self.telling.news(&newest);
-                    room.send(Ok(Tell::News(news)));
+                    room.send(Ok(Tell::News(telling.news(&newest))));
                 },
                 changed = page.changed(), if !is_new => {
                     changed.map_err(|_| Status::unavailable("the gateway is shutting down"))?;
@@ -163,5 +156,66 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Tells a gateway of the same region of this one's requests until it is gone.
+    async fn tell_sibling(
+        &self,
+        mut asks: Streaming<Ask>,
+        agreed: Agreement,
+    ) -> Result<(), Status> {
+        let Follower { region, peers, .. } = self;
+        self.send(Tell::Hello(peers.hello.clone())).await?;
+        if !peers.has_siblings() {
+            tracing::warn!(
+                peer = %self.from,
+                "a gateway of this region follows this one, and is told nothing: list it in peers.gateways here, too"
+            );
+        }
+        let queue = peers.outbox.siblings.add();
+        let answering = async {
+            while let Some(ask) = asks.message().await? {
+                // It has a replica now that it may not have had when it was told of requests there.
+                if matches!(ask, Ask::Holdings(_)) {
+                    queue.restart();
+                }
+                self.answer(ask).await?;
+            }
+            Ok(())
+        };
+        let unlisted = Traffic::default();
+        let traffic = self.link.as_ref().map_or(&unlisted, |link| &link.traffic);
+        let hashes = || agreed.prefixes && peers.handover.compares();
+        tokio::select! {
+            ended = answering => ended,
+            ended = sibling::tell(region, traffic, &queue, &self.send, hashes),
+                if peers.has_siblings() => ended.map(|never| match never {}),
+        }
+    }
+
+    async fn answer(&self, ask: Ask) -> Result<(), Status> {
+        let Follower { region, peers, .. } = self;
+        match ask {
+            Ask::Heartbeat(stamp) => self.send(Tell::Echo(stamp)).await?,
+            Ask::Steal(count) => {
+                if let Some(link) = self.link.as_ref().filter(|link| !link.sibling) {
+                    region.driver.tell(Input::StealAsked { by: link.id, count });
+                }
+            }
+            Ask::Holdings(_) if !peers.handover.compares() => {}
+            Ask::Holdings(replica) => {
+                let here = region.fleet.at(&replica);
+                let here = here.map(|member| region.driver.holdings(member.id));
+                for tell in peers.handover.tell(&replica, here) {
+                    self.send(tell).await?;
+                }
+            }
+            Ask::Hello(_) | Ask::Unknown => {}
+        }
+        Ok(())
+    }
+
+    async fn send(&self, tell: Tell) -> Result<(), Status> {
+        self.send.send(Ok(tell)).await.map_err(gone)
     }
 }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::models::Models;
+use super::sibling::Traffic;
 use super::tls::Tls;
 use super::traffic::Tally;
 use crate::cause;
@@ -41,6 +42,8 @@ pub(crate) struct Link {
     pub(crate) authority: Option<Authority>,
     /// `region/name` as a header value.
     pub(crate) label: HeaderValue,
+    /// Whether it is of the same region, so that it gets no requests.
+    pub(super) sibling: bool,
     near: bool,
     pub(super) name_hash: u64,
     state: Mutex<State>,
@@ -49,6 +52,8 @@ pub(crate) struct Link {
     /// Counts of requests forwarded there, and from there.
     pub(crate) sent: Arc<Tally>,
     pub(super) taken: Arc<Tally>,
+    /// If it is a sibling, what it is told and tells.
+    pub(super) traffic: Traffic,
     /// Whether it has pairs of prefill and decode replicas, by its newest digest. Digests do not say
     /// of which models.
     pub(super) pairs: AtomicBool,
@@ -113,6 +118,7 @@ impl Link {
             id,
             address: peer.address.clone(),
             authority: peer.address.parse().ok(),
+            sibling: peer.region == tls.identity.region(),
             near: peers.is_near(peer),
             name_hash,
             label: HeaderValue::from_str(&identity.to_string())
@@ -125,6 +131,7 @@ impl Link {
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
+            traffic: Traffic::default(),
             pairs: AtomicBool::new(false),
             rtt: AtomicU64::new(0),
             lives: Notify::new(),
@@ -202,9 +209,16 @@ impl Link {
             models: models.of(self.id),
             sent: self.sent.read(),
             taken: self.taken.read(),
+            sibling: self.sibling.then(|| self.traffic.read()),
             problem: state.problem.clone(),
-            ..from_machine.unwrap_or_default()
+            ..from_machine.unwrap_or_else(|| self.outside())
         }
+    }
+
+    /// What is known of it while it is not in the machine.
+    fn outside(&self) -> admin::Peer {
+        let rtt_ms = if self.sibling { self.rtt().as_secs_f32() * 1e3 } else { 0.0 };
+        admin::Peer { rtt_ms, ..admin::Peer::default() }
     }
 
     /// Its intervals, at this date.
@@ -212,12 +226,13 @@ impl Link {
         self.state().history.at(now_ms)
     }
 
-    /// The peer sent something: it joins the machine once requests can be sent to it.
+    /// The peer sent something: it joins the machine once requests can be sent to it, which is never the
+    /// case for a sibling.
     pub(super) fn heard(&self, driver: &Driver, rtt: Duration) {
         self.rtt.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut state = self.state();
         state.heard = Some(Instant::now());
-        if !self.line.is_open() {
+        if self.sibling || !self.line.is_open() {
             return;
         }
         if state.history.state() != Some(UP) {

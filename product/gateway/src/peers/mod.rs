@@ -1,4 +1,5 @@
-//! Gateways of other regions: they follow this one, and it follows them.
+//! Gateways of other regions: they follow this one, and it follows them. Gateways of the same region
+//! use the same streams to tell each other of their requests (`sibling.rs`), and nothing else of this.
 //!
 //! There is one stream per direction. A gateway that wants another region's state dials that
 //! region's gateway (`link.rs`, `session.rs`) and receives it (`follow.rs`). A peer's news
@@ -29,6 +30,7 @@ mod refused;
 pub(crate) mod report;
 mod reported;
 mod session;
+mod sibling;
 pub(crate) mod tls;
 pub(crate) mod traffic;
 
@@ -64,6 +66,9 @@ pub(crate) fn start<F: Forwards>(
     for link in &peers.links {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
         tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));
+        if link.sibling {
+            continue;
+        }
         tasks.spawn(keep_line::keep(peers.clone(), link.clone(), seed));
         tasks.spawn(link::watch(region.driver.clone(), link.clone(), peers.config.gone.0));
     }

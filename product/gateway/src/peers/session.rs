@@ -18,9 +18,10 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::residency::Place;
-use meridian_base::{Rng, Time};
+use meridian_base::{Rng, SiblingId, Time};
 use meridian_protocol::peer::{
-    Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE, Tell,
+    Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE,
+    SIBLINGS_SINCE, Tell,
 };
 use meridian_routing::{Holdings, Input};
 use tokio::sync::mpsc;
@@ -37,6 +38,7 @@ use super::error_chain::error_chain;
 use super::error_chain::with_causes;
 use super::link::Link;
 use super::reported::Reported;
+use super::sibling;
 use crate::cause;
 use crate::inputs::residency::Residency;
 use crate::rarely::Rarely;
@@ -115,6 +117,9 @@ pub(super) async fn keep(
         let mut session = Session::new(&region, &residency, &peers, &link);
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
+        if link.sibling {
+            region.driver.tell(Input::SiblingLost(SiblingId(link.id.0)));
+        }
         let problem = error_chain(&broken);
         if let Some(unlogged) = log.due(&cause::undated(&problem)) {
             tracing::warn!(
@@ -167,6 +172,7 @@ impl<'a> Session<'a> {
             opening.map_err(|_| Broken::Silent("no answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         self.places = Reported::new(self.places.residency, &self.link.identity);
+        self.ask_all();
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -200,6 +206,15 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// A sibling has the same replicas, and may have learned of them while it was not connected.
+    fn ask_all(&mut self) {
+        if self.link.sibling {
+            self.peers.handover.asks_all(self.link.id);
+            let all = self.region.fleet.all();
+            self.unasked.extend(all.iter().map(|member| member.authority.clone()));
+        }
+    }
+
     /// Connects, and exchanges hellos.
     async fn open(
         &self,
@@ -220,13 +235,20 @@ impl<'a> Session<'a> {
             return Err(Broken::NoHello);
         };
         let agreed = self.peers.hello.meet(&theirs, &self.link.identity)?;
-        let problem = self.peers.hello.has_other_secret(&theirs).then(|| {
-            let (us, them) = (&self.peers.hello.identity, &self.link.identity);
-            format!("{us} and {them} share no prefixes: their secrets differ; {REMEDY}")
-        });
+        let (us, them) = (&self.peers.hello.identity, &self.link.identity);
+        let problem = if self.link.sibling && agreed.minor < SIBLINGS_SINCE {
+            Some(format!("{them} tells nothing of its requests: it is older; upgrade it"))
+        } else if self.peers.hello.has_other_secret(&theirs) {
+            Some(format!("{us} and {them} share no prefixes: their secrets differ; {REMEDY}"))
+        } else {
+            None
+        };
         {
             let mut state = self.link.state();
-            state.connect(self.link.line.is_open(), self.region.driver.clock.date_ms());
+            state.connect(
+                self.link.sibling || self.link.line.is_open(),
+                self.region.driver.clock.date_ms(),
+            );
             state.prefixes = agreed.prefixes;
             state.problem.clone_from(&problem);
         }
@@ -237,7 +259,7 @@ impl<'a> Session<'a> {
         }
         tracing::info!(
             peer = %self.link.identity, prefixes = agreed.prefixes, policy = theirs.policy,
-            "follows a peer"
+            sibling = self.link.sibling, "follows a peer"
         );
         Ok((tells, connection, agreed))
     }
@@ -261,24 +283,36 @@ impl<'a> Session<'a> {
     }
 
     fn receive(&mut self, tell: Tell) -> Result<(), Broken> {
+        let is_sibling = self.link.sibling;
         match tell {
             Tell::Echo(stamp) => {
                 let rtt = self.region.driver.clock.now().since(Time::from_nanos(stamp));
                 self.rtt = Some(self.rtt.map_or(rtt, |old| old.min(rtt)));
                 self.link.heard(&self.region.driver, rtt);
             }
+            Tell::Siblings(batch) if is_sibling => {
+                self.took = true;
+                sibling::hear(self.region, self.link, batch, self.shares_hashes());
+            }
+            // An older sibling takes this gateway for a peer of another region.
+            Tell::News(_) | Tell::Models(_) if is_sibling => self.took = true,
             Tell::News(news) => self.news(news)?,
             Tell::Models(names) => {
                 self.peers.models.tell(self.link.id, names, &self.region.fleet);
             }
             Tell::Holdings(replica, holdings) => {
-                if self.peers.handover.compares() && self.link.state().prefixes {
+                if self.shares_hashes() {
                     self.inherit(&replica, holdings);
                 }
             }
-            Tell::Hello(_) | Tell::Unknown => {}
+            Tell::Siblings(_) | Tell::Hello(_) | Tell::Unknown => {}
         }
         Ok(())
+    }
+
+    /// Whether the peer's hashes of prompts mean something here.
+    fn shares_hashes(&self) -> bool {
+        self.peers.handover.compares() && self.link.state().prefixes
     }
 
     /// Takes over a peer's knowledge about one of this gateway's replicas.

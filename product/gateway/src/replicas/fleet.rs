@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use http::HeaderValue;
+use http::uri::Authority;
 use meridian_base::residency::Place;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
 use meridian_protocol::admin::AddReplica;
@@ -430,6 +431,10 @@ impl driver::Replicas for Fleet {
 
     fn name(&self, id: ReplicaId) -> Option<ReplicaName> {
         self.get(id).map(|member| member.name.clone())
+    }
+
+    fn authority(&self, id: ReplicaId) -> Option<Authority> {
+        self.get(id).map(|member| member.authority.clone())
     }
 }
 

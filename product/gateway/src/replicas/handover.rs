@@ -97,6 +97,13 @@ impl Handover {
         std::mem::take(&mut *peer.replicas.lock())
     }
 
+    /// Replicas that a peer should not be asked about any more, since it is asked about all.
+    pub(crate) fn asks_all(&self, peer: PeerId) {
+        if let Some(peer) = self.joined.get(peer.index()) {
+            peer.replicas.lock().clear();
+        }
+    }
+
     fn left(&self) -> MutexGuard<'_, VecDeque<Departed>> {
         let mut left = self.left.lock();
         while left.front().is_some_and(|kept| kept.at.elapsed() > REMEMBERED) {

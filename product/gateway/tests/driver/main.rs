@@ -77,6 +77,7 @@ mod scaled_to_zero;
 mod secured;
 mod sessions;
 mod shadow;
+mod siblings;
 mod signals;
 mod stateful;
 mod status_pages;

@@ -46,6 +46,7 @@ function tile(replica, process) {
 function flows(region, status, now, both) {
   const all = [];
   for (const peer of status?.peers ?? []) {
+    if (peer.sibling) continue;
     const add = (from, to, total) => {
       const key = `${region}:${from}>${to}:${peer.name}`;
       all.push({ from, to, total, rate: rate(key, total, now) });

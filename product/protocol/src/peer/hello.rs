@@ -13,12 +13,15 @@ use super::proto;
 /// The version of this program. A change that an older peer can't ignore raises it.
 pub const MAJOR: u32 = 1;
 /// Raised with every added field or message.
-pub const MINOR: u32 = 6;
+pub const MINOR: u32 = 7;
 /// The first minor version whose gateways apply the residency rules of a forwarded request.
 pub const RULES_SINCE: u32 = 2;
 /// The first minor version whose news contains the places of replicas.
 pub const PLACES_SINCE: u32 = 5;
+/// The first minor version whose gateways of one region tell each other of their requests.
+pub const SIBLINGS_SINCE: u32 = 7;
 const _: () = assert!(RULES_SINCE <= MINOR && PLACES_SINCE <= MINOR, "this version has both");
+const _: () = assert!(SIBLINGS_SINCE <= MINOR, "this version tells siblings");
 
 /// A gateway's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

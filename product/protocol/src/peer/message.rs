@@ -9,6 +9,7 @@ use super::hello::Hello;
 use super::holdings;
 use super::news::News;
 use super::proto::{self, ask, tell};
+use super::siblings::SiblingBatch;
 
 /// The path of the stream, in gRPC's form.
 pub const FOLLOW: &str = "/meridian.peer.v1.Peer/Follow";
@@ -19,6 +20,8 @@ pub const WARM: &str = "/meridian.peer.v1.Peer/Warm";
 
 /// The field number of `Tell`'s news.
 const NEWS: u8 = 3;
+/// That of its records for siblings.
+const SIBLINGS: u8 = 6;
 
 /// Messages from the dialling gateway.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +53,9 @@ pub enum Tell {
     /// The assumed cache contents of the replica with this host and port, at most
     /// [`MOST_BLOCKS`](super::MOST_BLOCKS) blocks; from minor version 3 on.
     Holdings(String, Holdings),
+    /// What happened to requests, for another gateway of its region; from minor version
+    /// [`SIBLINGS_SINCE`](super::SIBLINGS_SINCE) on.
+    Siblings(SiblingBatch),
     /// A message that a newer peer added; ignored.
     Unknown,
 }
@@ -102,6 +108,7 @@ impl Tell {
             Tell::Holdings(replica, held) => {
                 Some(tell::Kind::Holdings(holdings::write(replica, held)))
             }
+            Tell::Siblings(batch) => return batch.write(SIBLINGS, to),
             Tell::Unknown => None,
         };
         write(&proto::Tell { kind }, to);
@@ -125,6 +132,7 @@ impl Tell {
                 let (replica, held) = holdings::read(sent)?;
                 Tell::Holdings(replica, held)
             }
+            Some(tell::Kind::Siblings(sent)) => Tell::Siblings(SiblingBatch::read(sent)?),
             None => Tell::Unknown,
         })
     }

@@ -32,13 +32,18 @@ mod places;
 #[allow(unreachable_pub)]
 mod proto;
 mod rules;
+mod siblings;
 mod telling;
 
 pub use account::{usage_of, usage_trailers};
-pub use bounds::{MOST_BLOCKS, MOST_MESSAGE, MOST_MODELS, MOST_REPLICAS, PeerError};
+pub use bounds::{
+    MOST_BLOCKS, MOST_EVENTS, MOST_MESSAGE, MOST_MODELS, MOST_NAMED, MOST_REPLICAS, PeerError,
+};
 pub use changes::Changes;
 pub use hearing::Hearing;
-pub use hello::{Agreement, Hello, MAJOR, MINOR, PLACES_SINCE, RULES_SINCE, Refused, seed_check};
+pub use hello::{
+    Agreement, Hello, MAJOR, MINOR, PLACES_SINCE, RULES_SINCE, Refused, SIBLINGS_SINCE, seed_check,
+};
 pub use holdings::parts;
 pub use identity::{Identity, IdentityError, label};
 pub use marks::{DIED, Marks, MarksError};
@@ -47,6 +52,7 @@ pub use news::News;
 pub use page::Page;
 pub use party::{Party, control_name};
 pub use rules::{MOST_RULES, MOST_TERMS, shown, term};
+pub use siblings::{Batches, SiblingBatch};
 pub use telling::Telling;
 
 #[cfg(test)]

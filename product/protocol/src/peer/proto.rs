@@ -23,7 +23,7 @@ pub mod ask {
 /// From the gateway that was dialled.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Tell {
-    #[prost(oneof = "tell::Kind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "tell::Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: ::core::option::Option<tell::Kind>,
 }
 /// Nested message and enum types in `Tell`.
@@ -43,6 +43,9 @@ pub mod tell {
         /// From minor version 3 on.
         #[prost(message, tag = "5")]
         Holdings(super::Holdings),
+        /// From minor version 7 on, to gateways of the same region.
+        #[prost(message, tag = "6")]
+        Siblings(super::Siblings),
     }
 }
 /// The first message of each side.
@@ -104,6 +107,91 @@ pub struct Holdings {
     /// behind so many that it has in common with the chain before.
     #[prost(uint32, repeated, tag = "5")]
     pub keeps: ::prost::alloc::vec::Vec<u32>,
+}
+/// What happened to requests, in order, for another gateway of the region.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Siblings {
+    /// What was told before does not count any more: everything that counts follows.
+    #[prost(bool, tag = "1")]
+    pub restart: bool,
+    /// Host and port of the replicas that `events` name by their place in this list.
+    #[prost(string, repeated, tag = "2")]
+    pub replicas: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub events: ::prost::alloc::vec::Vec<SiblingEvent>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SiblingEvent {
+    /// The request, by its number at the sender.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(oneof = "sibling_event::Kind", tags = "2, 3, 4")]
+    pub kind: ::core::option::Option<sibling_event::Kind>,
+}
+/// Nested message and enum types in `SiblingEvent`.
+pub mod sibling_event {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "2")]
+        Sent(super::SiblingSent),
+        #[prost(message, tag = "3")]
+        FirstToken(super::SiblingFirstToken),
+        #[prost(message, tag = "4")]
+        Ended(super::SiblingEnded),
+    }
+}
+/// It was sent to a replica.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SiblingSent {
+    #[prost(uint32, tag = "1")]
+    pub replica: u32,
+    /// Hashes of the prompt's blocks, parents before their children.
+    #[prost(fixed64, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<u64>,
+    /// Tokens: of a block, of the prompt, of those that the replica computes, and of the expected reply.
+    #[prost(float, tag = "3")]
+    pub block_tokens: f32,
+    #[prost(float, tag = "4")]
+    pub prompt_tokens: f32,
+    #[prost(float, tag = "5")]
+    pub unmatched_tokens: f32,
+    #[prost(float, tag = "6")]
+    pub reply_tokens: f32,
+}
+/// Its prompt is computed.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SiblingFirstToken {
+    #[prost(message, optional, tag = "1")]
+    pub timing: ::core::option::Option<SiblingTiming>,
+}
+/// How long that took, if it says something about the replica.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SiblingTiming {
+    /// Without the network, ms.
+    #[prost(float, tag = "1")]
+    pub ttft_ms: f32,
+    /// Tokens that were computed for it, and before it.
+    #[prost(float, tag = "2")]
+    pub tokens: f32,
+    #[prost(float, tag = "3")]
+    pub in_front: f32,
+}
+/// It left its replica.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SiblingEnded {
+    #[prost(enumeration = "SiblingEnding", tag = "1")]
+    pub ending: i32,
+    /// The blocks that the replica has now; absent if unknown.
+    #[prost(message, optional, tag = "2")]
+    pub cached: ::core::option::Option<SiblingCached>,
+}
+/// So many blocks of those that it was sent with, and these behind them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SiblingCached {
+    #[prost(uint32, tag = "1")]
+    pub keep: u32,
+    #[prost(fixed64, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<u64>,
 }
 /// The models that the region's replicas serve, all of them. It comes after the hello and whenever
 /// they change; a peer that does not tell may serve any.
@@ -229,6 +317,35 @@ pub struct Replica {
     /// Replicas for prefill and for decode form pairs if this is equal.
     #[prost(fixed32, tag = "18")]
     pub partner: u32,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SiblingEnding {
+    Neutral = 0,
+    Answered = 1,
+    Failed = 2,
+}
+impl SiblingEnding {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Neutral => "NEUTRAL",
+            Self::Answered => "ANSWERED",
+            Self::Failed => "FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NEUTRAL" => Some(Self::Neutral),
+            "ANSWERED" => Some(Self::Answered),
+            "FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

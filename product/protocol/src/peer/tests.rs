@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::*;
 
 mod replicas;
+mod siblings;
 
 fn us() -> Identity {
     Identity::new("prod", "us", "us-1").expect("are labels")

@@ -82,7 +82,19 @@ impl Fleet {
 
     /// The configuration of a region's gateway that follows no peer yet.
     pub(crate) fn gateway(&self, region: &str, port: u16, replicas: &[&Replica]) -> Config {
-        let files = self.issue(&Party::Gateway(self.identity(region)), region);
+        self.gateway_of(&self.identity(region), region, port, replicas)
+    }
+
+    /// The same of a gateway of this name in its region, with files of the name `file`.
+    pub(crate) fn gateway_of(
+        &self,
+        identity: &Identity,
+        file: &str,
+        port: u16,
+        replicas: &[&Replica],
+    ) -> Config {
+        let region = identity.region();
+        let files = self.issue(&Party::Gateway(identity.clone()), file);
         let mut config = config(replicas);
         config.region = region.to_owned();
         let yaml = format!(

@@ -1,0 +1,119 @@
+//! A gateway of the same region. It sends requests to the same replicas, so each tells the other what
+//! its requests do there, and both know the replicas' queues, caches and speeds. It is no peer of the
+//! machine: no request is forwarded to it.
+//!
+//! Records are collected for a moment, and told on the stream that the sibling opened. A stream begins
+//! with everything about the requests in flight; so does whatever follows records that were lost.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::uri::Authority;
+use meridian_base::{ReplicaId, SiblingId};
+use meridian_protocol::admin::Sibling;
+use meridian_protocol::peer::{Batches, SiblingBatch, Tell};
+use meridian_routing::{Input, SiblingRecord};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tonic::Status;
+
+use super::follow::gone;
+use super::link::Link;
+use crate::machine::siblings::SiblingQueue;
+use crate::replicas::member::Member;
+use crate::replicas::region::Region;
+
+/// How long records are collected.
+const COLLECTED: Duration = Duration::from_millis(2);
+/// How long reasons to tell everything again are collected: a sibling asks about each of its replicas.
+const RESTARTS: Duration = Duration::from_millis(20);
+
+/// What was told to a sibling and heard from it, since the start.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    told: [AtomicU64; 2],
+    heard: [AtomicU64; 2],
+}
+
+impl Traffic {
+    fn count(way: &[AtomicU64; 2], batch: &SiblingBatch) {
+        let [records, bytes] = way;
+        records.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        bytes.fetch_add(batch.bytes() as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Sibling {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let ([told, told_bytes], [heard, heard_bytes]) = (&self.told, &self.heard);
+        Sibling {
+            told: of(told),
+            told_bytes: of(told_bytes),
+            heard: of(heard),
+            heard_bytes: of(heard_bytes),
+        }
+    }
+}
+
+/// Tells a sibling on its stream, until that ends. With `hashes`, its hashes of prompts are comparable.
+pub(super) async fn tell(
+    region: &Region,
+    traffic: &Traffic,
+    queue: &SiblingQueue,
+    send: &mpsc::Sender<Result<Tell, Status>>,
+    hashes: impl Fn() -> bool,
+) -> Result<Infallible, Status> {
+    loop {
+        queue.changed().await;
+        sleep(if queue.restarts() { RESTARTS } else { COLLECTED }).await;
+        let (restart, records) = region.driver.untold(queue);
+        let (mut batches, hashes) = (Batches::new(restart), hashes());
+        for queued in records {
+            let replica = queued.replica.as_ref().map(Authority::as_str);
+            batches.push(&queued.record, replica, hashes);
+        }
+        for batch in batches.finish() {
+            Traffic::count(&traffic.told, &batch);
+            send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
+        }
+    }
+}
+
+/// Passes a sibling's records to the machine.
+pub(super) fn hear(region: &Region, link: &Link, batch: SiblingBatch, hashes: bool) {
+    Traffic::count(&link.traffic.heard, &batch);
+    let from = SiblingId(link.id.0);
+    let restarts = batch.restarts().then_some(Input::SiblingLost(from));
+    let (replicas, records) = batch.into_records();
+    let here: Vec<_> = replicas.iter().map(|replica| region.fleet.at(replica)).collect();
+    let records = records.into_iter().filter_map(|record| localised(record, &here, hashes));
+    let records = records.map(|record| Input::Sibling { from, record });
+    region.driver.tell_each(restarts.into_iter().chain(records));
+}
+
+/// A record with this gateway's id of its replica; none if the replica is not here.
+fn localised(
+    record: SiblingRecord,
+    here: &[Option<Arc<Member>>],
+    hashes: bool,
+) -> Option<SiblingRecord> {
+    Some(match record {
+        SiblingRecord::Sent(mut request) => {
+            request.replica = number(here.get(request.replica.index())?.as_ref()?)?;
+            if !hashes {
+                request.blocks.clear();
+            }
+            SiblingRecord::Sent(request)
+        }
+        SiblingRecord::Ended { id, ending, cached } => {
+            SiblingRecord::Ended { id, ending, cached: cached.filter(|_| hashes) }
+        }
+        first @ SiblingRecord::FirstToken { .. } => first,
+    })
+}
+
+/// The id of a replica that has not left.
+fn number(member: &Member) -> Option<ReplicaId> {
+    (!member.gone.is_cancelled()).then_some(member.id)
+}
