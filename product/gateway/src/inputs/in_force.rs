@@ -72,7 +72,7 @@ pub(crate) struct InForce {
 /// State that outlives reloads.
 pub(crate) struct Kept {
     /// The tenants' current use of their limits.
-    rates: RatesByTenant,
+    rates: Arc<RatesByTenant>,
     /// The same of models.
     models: UseOfModels,
     /// The same of the gateway: requests, bodies and connections now.
@@ -84,9 +84,9 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(config: &Config, seed: u64) -> Kept {
+    pub(crate) fn new(config: &Config, seed: u64, rates: Arc<RatesByTenant>) -> Kept {
         Kept {
-            rates: RatesByTenant::default(),
+            rates,
             models: UseOfModels::default(),
             limits: Limits::new(&config.limits),
             issuers: Arc::default(),
@@ -179,7 +179,7 @@ impl ConfigNow {
     /// # Errors
     /// If the configuration is invalid.
     pub(crate) fn fixed(config: &Config) -> Result<Arc<ConfigNow>, ConfigError> {
-        let in_force = InForce::new(config.clone(), &Kept::new(config, 0), None)?;
+        let in_force = InForce::new(config.clone(), &Kept::new(config, 0, Arc::default()), None)?;
         Ok(Arc::new(ConfigNow::new(in_force)))
     }
 

@@ -100,10 +100,8 @@ impl UseOfModels {
             let same = |old: &Kept| old.limits.tokens_per_minute == limits.tokens_per_minute;
             let rates = match old.as_ref().filter(|old| same(old)) {
                 Some(old) => old.rates.clone(),
-                None => Rates::new(&TenantLimits {
-                    requests_per_minute: None,
-                    tokens_per_minute: limits.tokens_per_minute,
-                }),
+                // Siblings do not share the limits of models.
+                None => Rates::new(name, &tenant_limits(limits), &Arc::default()),
             };
             let most = limits.requests.unwrap_or(usize::MAX);
             let requests = old.map_or_else(|| Bound::new(most), |old| old.requests.limited(most));
@@ -113,6 +111,10 @@ impl UseOfModels {
         }
         Models(found)
     }
+}
+
+fn tenant_limits(limits: config::ModelLimits) -> TenantLimits {
+    TenantLimits { requests_per_minute: None, tokens_per_minute: limits.tokens_per_minute }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Rate limits of tenants: requests and tokens per minute.
 //!
 //! A request is charged when it arrives: one request, its estimated prompt, and the longest reply
-//! it allows. When it ends, the charge is corrected to the engine's token count. The limits apply
-//! to this gateway alone, and a forwarded request is charged by the gateway that received it from
-//! the client.
+//! it allows. When it ends, the charge is corrected to the engine's token count. The limits hold over
+//! this gateway and its siblings (`shared.rs`), and a forwarded request is charged by the gateway that
+//! received it from the client.
 
 mod bucket;
 mod charge;
+mod shared;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +16,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use meridian_base::keyed;
 use meridian_config::{self as config, TenantLimits};
 
 use self::bucket::{Bucket, Over};
 pub(crate) use self::charge::Charge;
+pub(crate) use self::shared::{SharedRates, Units};
 use crate::refusal::{Limited, Refusal};
 
 /// Assumed tokens of a reply without a limit, until actual replies are known.
@@ -41,6 +44,9 @@ static TOKENS: [HeaderName; 3] = [
 /// A tenant's limits and their current use.
 #[derive(Debug)]
 pub(crate) struct Rates {
+    /// The hash of the tenant's name.
+    tenant: u64,
+    shared: Arc<SharedRates>,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
     /// Mean tokens of replies without a limit, as bits.
@@ -48,8 +54,14 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub(crate) fn new(limits: &TenantLimits) -> Option<Arc<Rates>> {
+    pub(crate) fn new(
+        tenant: &str,
+        limits: &TenantLimits,
+        shared: &Arc<SharedRates>,
+    ) -> Option<Arc<Rates>> {
         let rates = Rates {
+            tenant: keyed(0, tenant.as_bytes()),
+            shared: shared.clone(),
             requests: limits.requests_per_minute.map(Bucket::new),
             tokens: limits.tokens_per_minute.map(Bucket::new),
             reply: AtomicU32::new(REPLY.to_bits()),
@@ -71,24 +83,36 @@ impl Rates {
         {
             return Err(self.never(tokens, bucket.size()));
         }
-        if let Some(Err(over)) = self.requests.as_ref().map(|bucket| bucket.take(1)) {
-            return Err(self.over("requests", 1, &over));
-        }
-        if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(tokens)) {
+        self.take_request()?;
+        let weighted =
+            |bucket: &Bucket| tokens.saturating_mul(self.shared.weight()).min(bucket.size());
+        if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(weighted(bucket))) {
             // The request is refused, so it does not count against the request limit either.
-            self.requests.iter().for_each(|bucket| bucket.settle(1, 0));
+            self.requests.iter().for_each(|bucket| bucket.settle(self.one(bucket), 0));
             return Err(self.over("tokens", tokens, &over));
         }
+        self.shared.note(self.tenant, 1, tokens.into());
         let unbounded = if reply.is_none() { replies } else { 0 };
         Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
     }
 
     /// Charges one request that is refused as a mistake of its client.
     pub(crate) fn mistake(&self) -> Result<(), Refusal> {
-        match self.requests.as_ref().map(|bucket| bucket.take(1)) {
+        self.take_request()?;
+        self.shared.note(self.tenant, 1, 0);
+        Ok(())
+    }
+
+    fn take_request(&self) -> Result<(), Refusal> {
+        match self.requests.as_ref().map(|bucket| bucket.take(self.one(bucket))) {
             Some(Err(over)) => Err(self.over("requests", 1, &over)),
             Some(Ok(_)) | None => Ok(()),
         }
+    }
+
+    /// The units of a bucket that one request takes.
+    fn one(&self, bucket: &Bucket) -> u32 {
+        self.shared.weight().min(bucket.size())
     }
 
     /// The tokens to charge for a request. A reply without a limit counts as the mean, but never as
@@ -120,6 +144,7 @@ impl Rates {
 
     fn settle(&self, taken: u32, used: u32) {
         self.tokens.iter().for_each(|bucket| bucket.settle(taken, used));
+        self.shared.note(self.tenant, 0, i64::from(used) - i64::from(taken));
     }
 
     fn limited(&self, limit: &'static str) -> Box<Limited> {
@@ -179,18 +204,21 @@ fn time(time: Duration) -> String {
 /// The limits in force, by tenant. On a reload, a tenant with unchanged limits keeps its current
 /// use.
 #[derive(Debug, Default)]
-pub(crate) struct RatesByTenant(Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>);
+pub(crate) struct RatesByTenant {
+    kept: Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>,
+    pub(crate) shared: Arc<SharedRates>,
+}
 
 impl RatesByTenant {
     /// The limits of these tenants, in their order; the state of other tenants is dropped.
     pub(crate) fn of(&self, tenants: &[config::Tenant]) -> Vec<Option<Arc<Rates>>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *kept);
         let each = tenants.iter().map(|tenant| {
             let same = before.get(&tenant.name).filter(|(limits, _)| *limits == tenant.limits);
             let rates = match same {
                 Some((_, rates)) => rates.clone(),
-                None => Rates::new(&tenant.limits)?,
+                None => Rates::new(&tenant.name, &tenant.limits, &self.shared)?,
             };
             kept.insert(tenant.name.clone(), (tenant.limits, rates.clone()));
             Some(rates)
@@ -220,6 +248,10 @@ mod tests {
         refused.expect_err("is over").limited.expect("by a limit").limit
     }
 
+    fn rates_of(limits: &TenantLimits) -> Option<Arc<Rates>> {
+        Rates::new("acme", limits, &Arc::default())
+    }
+
     fn limits(requests: Option<u32>, tokens: Option<u32>) -> TenantLimits {
         TenantLimits { requests_per_minute: requests, tokens_per_minute: tokens }
     }
@@ -228,7 +260,7 @@ mod tests {
     // its own error and charges nothing.
     #[tokio::test(start_paused = true)]
     async fn a_refused_request_is_free() {
-        let rates = Rates::new(&limits(Some(2), Some(100))).expect("there are limits");
+        let rates = rates_of(&limits(Some(2), Some(100))).expect("there are limits");
         let _first = rates.admit(60, Some(0), 1).expect("fits");
         let refused = rates.admit(50, Some(0), 1).expect_err("40 are left");
         assert_eq!((refused.code, refused.status.as_u16()), ("rate_limit_exceeded", 429));
@@ -242,7 +274,7 @@ mod tests {
     // limit.
     #[tokio::test(start_paused = true)]
     async fn unbounded_replies_are_learned() {
-        let rates = Rates::new(&limits(None, Some(1000))).expect("there are limits");
+        let rates = rates_of(&limits(None, Some(1000))).expect("there are limits");
         assert_eq!((rates.tokens_of(10, None, 1), rates.tokens_of(900, None, 1)), (266, 1000));
         (0..200).for_each(|_| rates.learn(20));
         assert_eq!(rates.tokens_of(10, None, 1), 31);
@@ -252,7 +284,7 @@ mod tests {
     // Each of several replies is charged, with or without a limit, and the mean is per reply.
     #[tokio::test(start_paused = true)]
     async fn several_replies() {
-        let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
+        let rates = rates_of(&limits(None, Some(10_000))).expect("there are limits");
         assert_eq!((rates.tokens_of(10, Some(20), 50), rates.tokens_of(10, None, 4)), (1010, 1034));
         let mut charge = rates.admit(10, None, 4).expect("fits");
         charge.counted(Usage { completion_tokens: 4 * 256, ..Usage::default() });
@@ -264,7 +296,7 @@ mod tests {
     // beginning does not count as a reply.
     #[tokio::test(start_paused = true)]
     async fn what_was_seen_is_charged() {
-        let rates = Rates::new(&limits(None, Some(10_000))).expect("there are limits");
+        let rates = rates_of(&limits(None, Some(10_000))).expect("there are limits");
         let left = || rates.tokens.as_ref().map(|bucket| bucket.left().0);
         let mut charge = rates.admit(10, None, 1).expect("fits");
         charge.seen(3);

@@ -4,12 +4,14 @@
 //! in their order. A queue that gets too long is emptied, and its gateway is told everything about the
 //! requests in flight instead. A new queue begins like that.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use http::uri::Authority;
 use meridian_routing::SiblingRecord;
 use tokio::sync::Notify;
 
+use crate::inputs::rate::Units;
 use crate::lock::Mutex;
 
 /// Most records in one queue.
@@ -41,17 +43,19 @@ pub(crate) struct SiblingQueue {
     wake: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct QueueState {
     records: Vec<QueuedRecord>,
     blocks: usize,
+    /// What tenants took from their limits, by the hash of each name.
+    units: BTreeMap<u64, Units>,
     /// The requests in flight are to be told instead.
     restarts: bool,
 }
 
 impl SiblingQueue {
     fn new() -> SiblingQueue {
-        let state = QueueState { records: Vec::new(), blocks: 0, restarts: true };
+        let state = QueueState { restarts: true, ..QueueState::default() };
         let queue = SiblingQueue { state: Mutex::new(state), wake: Notify::new() };
         queue.wake.notify_one();
         queue
@@ -82,7 +86,21 @@ impl SiblingQueue {
 
     /// Notes that the requests in flight are told now. The machine is locked.
     pub(super) fn restarted(&self) {
-        self.state.lock().restarts = false;
+        let mut state = self.state.lock();
+        (state.restarts, state.units) = (false, BTreeMap::new());
+    }
+
+    /// What tenants took since the last call, by the hash of each name.
+    pub(crate) fn take_units(&self) -> BTreeMap<u64, Units> {
+        std::mem::take(&mut self.state.lock().units)
+    }
+
+    fn push_units(&self, taken: &[(u64, Units)]) {
+        let mut state = self.state.lock();
+        for (tenant, units) in taken {
+            state.units.entry(*tenant).or_default().add(*units);
+        }
+        self.wake.notify_one();
     }
 
     fn push(&self, record: &QueuedRecord) {
@@ -102,7 +120,7 @@ impl SiblingQueue {
 
 impl QueueState {
     fn restart(&mut self) {
-        (self.records, self.blocks, self.restarts) = (Vec::new(), 0, true);
+        *self = QueueState { restarts: true, ..QueueState::default() };
     }
 }
 
@@ -118,6 +136,11 @@ impl SiblingQueues {
         all.retain(|queue| queue.strong_count() > 0);
         all.push(Arc::downgrade(&queue));
         queue
+    }
+
+    /// Queues what tenants took, for all.
+    pub(crate) fn push_units(&self, taken: &[(u64, Units)]) {
+        self.0.lock().iter().filter_map(Weak::upgrade).for_each(|queue| queue.push_units(taken));
     }
 
     /// Queues a record, and the replica that it names, for all. The machine is locked.

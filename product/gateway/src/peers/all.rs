@@ -24,6 +24,7 @@ use super::refused::Refusals;
 use super::tls::Tls;
 use super::traffic::Tally;
 use crate::error::TlsError;
+use crate::inputs::rate::RatesByTenant;
 use crate::inputs::residency::Residency;
 use crate::machine::driver::Driver;
 use crate::machine::outbox::Outbox;
@@ -49,6 +50,8 @@ pub(crate) struct Peers {
     serve: u64,
     pub(crate) models: Models,
     pub(crate) handover: Arc<Handover>,
+    /// The limits of tenants, which siblings share.
+    pub(crate) rates: Arc<RatesByTenant>,
     /// Gateways that may connect.
     pub(super) listed: Listed,
     pub(super) refusals: Refusals,
@@ -81,6 +84,7 @@ impl Peers {
             config: peers,
             hello,
             tls,
+            rates: Arc::default(),
             outbox: Arc::new(Outbox::new(links.len())),
             bulletin: Bulletin::default(),
             handover: Arc::new(Handover::new(announced_block_bytes, links.len())),
@@ -139,6 +143,13 @@ impl Peers {
     /// The peers that may serve a model, one bit each.
     pub(crate) fn serving(&self, model: ModelId) -> u64 {
         self.models.serving(model) & self.serve
+    }
+
+    /// Notes how many siblings are connected, for the limits that they share.
+    pub(super) fn note_siblings(&self) {
+        let siblings = || self.links.iter().filter(|link| link.sibling);
+        let connected = siblings().filter(|link| link.state().is_up).count();
+        self.rates.shared.set_siblings(siblings().count() as u32, connected as u32);
     }
 
     /// Whether this gateway tells other gateways of its region of its requests.

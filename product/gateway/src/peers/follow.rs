@@ -188,7 +188,7 @@ impl Follower {
         let hashes = || agreed.prefixes && peers.handover.compares();
         tokio::select! {
             ended = answering => ended,
-            ended = sibling::tell(region, traffic, &queue, &self.send, hashes),
+            ended = sibling::tell(region, &peers.rates, traffic, &queue, &self.send, hashes),
                 if peers.has_siblings() => ended.map(|never| match never {}),
         }
     }

@@ -63,6 +63,10 @@ pub(crate) fn start<F: Forwards>(
         let pauses = (config.push.0, config.beat.0);
         bulletin.publish(outbox, pauses, &of.driver, &of.draining).await;
     });
+    if peers.has_siblings() {
+        peers.note_siblings();
+        tasks.spawn(sibling::collect_units(peers.clone()));
+    }
     for link in &peers.links {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
         tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));

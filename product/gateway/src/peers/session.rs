@@ -127,6 +127,7 @@ pub(super) async fn keep(
             );
         }
         link.state().fail(problem, broken.cause(), region.driver.clock.date_ms());
+        peers.note_siblings();
         link.rest(pause, &mut rng).await;
     }
 }
@@ -252,6 +253,7 @@ impl<'a> Session<'a> {
             state.prefixes = agreed.prefixes;
             state.problem.clone_from(&problem);
         }
+        self.peers.note_siblings();
         if let Some(problem) = problem
             && let Some(unlogged) = self.link.apart.due("")
         {
@@ -292,7 +294,13 @@ impl<'a> Session<'a> {
             }
             Tell::Siblings(batch) if is_sibling => {
                 self.took = true;
-                sibling::hear(self.region, self.link, batch, self.shares_hashes());
+                sibling::hear(
+                    self.region,
+                    &self.peers.rates,
+                    self.link,
+                    batch,
+                    self.shares_hashes(),
+                );
             }
             // An older sibling takes this gateway for a peer of another region.
             Tell::News(_) | Tell::Models(_) if is_sibling => self.took = true,

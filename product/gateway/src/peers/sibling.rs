@@ -19,8 +19,10 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tonic::Status;
 
+use super::all::Peers;
 use super::follow::gone;
 use super::link::Link;
+use crate::inputs::rate::{RatesByTenant, Units};
 use crate::machine::siblings::SiblingQueue;
 use crate::replicas::member::Member;
 use crate::replicas::region::Region;
@@ -59,6 +61,7 @@ impl Traffic {
 /// Tells a sibling on its stream, until that ends. With `hashes`, its hashes of prompts are comparable.
 pub(super) async fn tell(
     region: &Region,
+    rates: &RatesByTenant,
     traffic: &Traffic,
     queue: &SiblingQueue,
     send: &mpsc::Sender<Result<Tell, Status>>,
@@ -73,6 +76,13 @@ pub(super) async fn tell(
             let replica = queued.replica.as_ref().map(Authority::as_str);
             batches.push(&queued.record, replica, hashes);
         }
+        let units = match restart {
+            true => rates.levels(),
+            false => queue.take_units().into_iter().collect(),
+        };
+        for (tenant, Units { requests, tokens }) in units {
+            batches.push_units((tenant, requests, tokens));
+        }
         for batch in batches.finish() {
             Traffic::count(&traffic.told, &batch);
             send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
@@ -80,9 +90,39 @@ pub(super) async fn tell(
     }
 }
 
+/// Queues for siblings what tenants take from their limits.
+pub(super) async fn collect_units(peers: Arc<Peers>) {
+    loop {
+        peers.rates.shared.changed().await;
+        sleep(COLLECTED).await;
+        peers.outbox.siblings.push_units(&peers.rates.shared.take());
+    }
+}
+
+/// Charges what tenants took at a sibling.
+fn charge(rates: &RatesByTenant, batch: &SiblingBatch) {
+    for (tenant, requests, tokens) in batch.taken() {
+        if let Some(rates) = rates.by_hash(tenant) {
+            rates.took_elsewhere(Units { requests, tokens });
+        }
+    }
+    for (tenant, requests, tokens) in batch.levels() {
+        if let Some(rates) = rates.by_hash(tenant) {
+            rates.rise_to(Units { requests, tokens });
+        }
+    }
+}
+
 /// Passes a sibling's records to the machine.
-pub(super) fn hear(region: &Region, link: &Link, batch: SiblingBatch, hashes: bool) {
+pub(super) fn hear(
+    region: &Region,
+    rates: &RatesByTenant,
+    link: &Link,
+    batch: SiblingBatch,
+    hashes: bool,
+) {
     Traffic::count(&link.traffic.heard, &batch);
+    charge(rates, &batch);
     let from = SiblingId(link.id.0);
     let restarts = batch.restarts().then_some(Input::SiblingLost(from));
     let (replicas, records) = batch.into_records();

@@ -92,7 +92,8 @@ impl Gateway {
         let routing = Routing::new(routing, seed);
         let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
         let region = Arc::new(Region { driver, fleet, draining: Draining::default(), over, seed });
-        let kept = Arc::new(Kept::new(&config, seed));
+        let rates = peers.as_ref().map(|peers| peers.rates.clone()).unwrap_or_default();
+        let kept = Arc::new(Kept::new(&config, seed, rates));
         let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;
         let config_now = Arc::new(ConfigNow::new(in_force));
         let far = Upstream::far(config_now.clone());

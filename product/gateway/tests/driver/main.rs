@@ -77,6 +77,7 @@ mod scaled_to_zero;
 mod secured;
 mod sessions;
 mod shadow;
+mod shared_limits;
 mod siblings;
 mod signals;
 mod stateful;

@@ -36,7 +36,7 @@ fn lists(config: &mut Config, number: u16, address: SocketAddr) {
 }
 
 /// Two gateways of one region that list each other. Both have the replicas, in other orders.
-fn two(fleet: &Fleet, replicas: [&Replica; 2]) -> (Config, Config) {
+pub(crate) fn two(fleet: &Fleet, replicas: [&Replica; 2]) -> (Config, Config) {
     let [a, b] = replicas;
     let (mut first, mut second) = (gateway(fleet, 1, &[a, b]), gateway(fleet, 2, &[b, a]));
     lists(&mut first, 2, fleet.address(2));
@@ -44,7 +44,7 @@ fn two(fleet: &Fleet, replicas: [&Replica; 2]) -> (Config, Config) {
     (first, second)
 }
 
-fn is_up(status: &Status) -> bool {
+pub(crate) fn is_up(status: &Status) -> bool {
     let replica = |r: &admin::Replica| r.state == "up" && !r.models.is_empty();
     status.peers[0].state == "up" && status.replicas.iter().all(replica)
 }

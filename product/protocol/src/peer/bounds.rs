@@ -15,6 +15,8 @@ pub const MOST_BLOCKS: usize = 8192;
 pub const MOST_EVENTS: usize = 512;
 /// Most replicas that those events may name.
 pub const MOST_NAMED: usize = 96;
+/// Most tenants whose limits one message has.
+pub(super) const MOST_TENANTS: usize = 1024;
 /// Most models that a peer may report.
 pub const MOST_MODELS: usize = 256;
 /// Most bytes of a model's name.
@@ -32,6 +34,8 @@ const _: () = assert!(
     MOST_BLOCKS * 8 + MOST_EVENTS * 60 + MOST_NAMED * (MOST_HOST + 3) < MOST_MESSAGE,
     "the most events fit"
 );
+// Of each tenant a hash and two numbers, with their tags and a length.
+const _: () = assert!(MOST_TENANTS * 40 < MOST_MESSAGE, "the most tenants fit");
 // Of each model its name, with a tag and a length of two bytes.
 const _: () = assert!(MOST_MODELS * (MOST_MODEL + 3) < MOST_MESSAGE, "the most models fit");
 

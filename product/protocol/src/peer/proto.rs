@@ -119,6 +119,23 @@ pub struct Siblings {
     pub replicas: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "3")]
     pub events: ::prost::alloc::vec::Vec<SiblingEvent>,
+    /// What tenants took from their limits since the last message, in messages of their own.
+    #[prost(message, repeated, tag = "4")]
+    pub taken: ::prost::alloc::vec::Vec<SiblingUnits>,
+    /// After a restart instead, what is taken in all and not earned back.
+    #[prost(message, repeated, tag = "5")]
+    pub levels: ::prost::alloc::vec::Vec<SiblingUnits>,
+}
+/// Units of one tenant's two limits per minute. Negative ones were given back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SiblingUnits {
+    /// A hash of its name.
+    #[prost(fixed64, tag = "1")]
+    pub tenant: u64,
+    #[prost(sint64, tag = "2")]
+    pub requests: i64,
+    #[prost(sint64, tag = "3")]
+    pub tokens: i64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SiblingEvent {

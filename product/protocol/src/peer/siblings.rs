@@ -11,7 +11,7 @@ use meridian_base::{
 use prost::Message;
 
 use super::bounds::{
-    MOST_BLOCKS, MOST_EVENTS, MOST_HOST, MOST_NAMED, PeerError, amount, at_most, name,
+    MOST_BLOCKS, MOST_EVENTS, MOST_HOST, MOST_NAMED, MOST_TENANTS, PeerError, amount, at_most, name,
 };
 use super::proto;
 use super::proto::sibling_event::Kind;
@@ -42,6 +42,16 @@ impl SiblingBatch {
         self.0.events.is_empty()
     }
 
+    /// What tenants took from their limits: the hash of each name, requests and tokens.
+    pub fn taken(&self) -> impl Iterator<Item = (u64, i64, i64)> + use<'_> {
+        self.0.taken.iter().map(units)
+    }
+
+    /// The same, but all that is not earned back yet.
+    pub fn levels(&self) -> impl Iterator<Item = (u64, i64, i64)> + use<'_> {
+        self.0.levels.iter().map(units)
+    }
+
     /// Its length as a field of a message, without the tag.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -67,6 +77,7 @@ impl SiblingBatch {
         at_most("replicas", sent.replicas.len(), MOST_NAMED)?;
         sent.replicas.iter().try_for_each(|replica| name("replicas", replica, MOST_HOST))?;
         at_most("events", sent.events.len(), MOST_EVENTS)?;
+        at_most("tenants", sent.taken.len() + sent.levels.len(), MOST_TENANTS)?;
         let blocks = sent.events.iter().map(|event| blocks(event).len()).sum();
         at_most("blocks", blocks, MOST_BLOCKS)?;
         sent.events.iter().try_for_each(|event| check(event, sent.replicas.len()))?;
@@ -78,6 +89,9 @@ impl SiblingBatch {
 #[derive(Debug)]
 pub struct Batches {
     full: Vec<SiblingBatch>,
+    /// What tenants took; levels if it restarts.
+    units: Vec<proto::SiblingUnits>,
+    restarts: bool,
     open: proto::Siblings,
     /// Of the open one.
     blocks: usize,
@@ -88,7 +102,7 @@ impl Batches {
     #[must_use]
     pub fn new(restart: bool) -> Batches {
         let open = proto::Siblings { restart, ..proto::Siblings::default() };
-        Batches { full: Vec::new(), open, blocks: 0 }
+        Batches { full: Vec::new(), units: Vec::new(), restarts: restart, open, blocks: 0 }
     }
 
     /// Adds a record. One that a request was sent needs host and port of its replica. With `hashes`, the
@@ -116,11 +130,25 @@ impl Batches {
         self.open.events.push(event);
     }
 
+    /// Adds what a tenant took from its limits: the hash of its name, requests and tokens. If the messages
+    /// restart, it is all that is not earned back yet.
+    pub fn push_units(&mut self, (tenant, requests, tokens): (u64, i64, i64)) {
+        self.units.push(proto::SiblingUnits { tenant, requests, tokens });
+    }
+
     /// The messages; none if there is nothing to tell.
     #[must_use]
     pub fn finish(mut self) -> Vec<SiblingBatch> {
         if self.open.restart || !self.open.events.is_empty() {
             self.full.push(SiblingBatch(self.open));
+        }
+        for units in self.units.chunks(MOST_TENANTS) {
+            let (taken, levels) = match self.restarts {
+                true => (Vec::new(), units.to_vec()),
+                false => (units.to_vec(), Vec::new()),
+            };
+            let batch = proto::Siblings { taken, levels, ..proto::Siblings::default() };
+            self.full.push(SiblingBatch(batch));
         }
         self.full
     }
@@ -134,6 +162,10 @@ impl Batches {
         });
         at as u32
     }
+}
+
+fn units(sent: &proto::SiblingUnits) -> (u64, i64, i64) {
+    (sent.tenant, sent.requests, sent.tokens)
 }
 
 /// A record without the place of its replica.

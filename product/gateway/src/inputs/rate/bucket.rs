@@ -127,6 +127,13 @@ impl Bucket {
         });
     }
 
+    /// Units that are taken and not earned back, more than `size` in debt.
+    pub(super) fn taken(&self) -> u32 {
+        let behind =
+            self.earned.0.load(Ordering::Relaxed).saturating_sub(self.ticks.now().as_u64());
+        u32::try_from(behind.div_ceil(self.each)).unwrap_or(u32::MAX)
+    }
+
     /// Units left, and the time until the bucket is full again.
     pub(super) fn left(&self) -> (u32, Duration) {
         let behind =

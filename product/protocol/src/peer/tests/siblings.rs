@@ -191,7 +191,7 @@ fn broken_batches_are_refused() {
         })),
     };
     let batch = |names: Vec<String>, events| {
-        let siblings = proto::Siblings { restart: false, replicas: names, events };
+        let siblings = proto::Siblings { replicas: names, events, ..proto::Siblings::default() };
         let tell = proto::Tell { kind: Some(proto::tell::Kind::Siblings(siblings)) };
         Tell::decode(tell.encode_to_vec().as_slice()).expect_err("is broken").to_string()
     };
@@ -237,4 +237,29 @@ fn bytes_of_a_request() {
     let bytes = |n| batches(false, &records[..n], true)[0].bytes();
     expect_test::expect!["[205, 20, 32]"]
         .assert_eq(&format!("{:?}", [bytes(1), bytes(2) - bytes(1), bytes(3) - bytes(2)]));
+}
+
+// What tenants took is in messages of its own, within their limits; after a restart it is levels.
+#[test]
+fn units_of_tenants() {
+    let all: Vec<(u64, i64, i64)> = (0..1500).map(|n| (n, n as i64 % 7, -(n as i64))).collect();
+    for restart in [false, true] {
+        let mut batches = Batches::new(restart);
+        all.iter().for_each(|units| batches.push_units(*units));
+        batches.push(&SiblingRecord::FirstToken { id: RequestId(1), prompt: None }, None, true);
+        let sent = batches.finish();
+        let (mut taken, mut levels) = (Vec::new(), Vec::new());
+        for batch in &sent {
+            let bytes = encoded(&Tell::Siblings(batch.clone()));
+            let Ok(Tell::Siblings(read)) = Tell::decode(bytes.as_slice()) else {
+                panic!("is refused: {:?}", Tell::decode(bytes.as_slice()));
+            };
+            taken.extend(read.taken());
+            levels.extend(read.levels());
+        }
+        let none = Vec::new();
+        let (has, has_not) = if restart { (&levels, &taken) } else { (&taken, &levels) };
+        assert_eq!((has, has_not), (&all, &none));
+        assert_eq!((sent.len(), sent[0].restarts()), (3, restart));
+    }
 }
