@@ -19,8 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::follow::gone;
-use super::link::Link;
 use crate::machine::siblings::SiblingQueue;
 use crate::replicas::member::Member;
 use crate::replicas::region::Region;
@@ -32,12 +30,12 @@ const RESTARTS: Duration = Duration::from_millis(20);
 
 /// What was told to a sibling and heard from it, since the start.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct SiblingTraffic {
     told: [AtomicU64; 2],
     heard: [AtomicU64; 2],
 }
 
-impl Traffic {
+impl SiblingTraffic {
     fn count(way: &[AtomicU64; 2], batch: &SiblingBatch) {
         let [records, bytes] = way;
         records.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -59,7 +57,7 @@ impl Traffic {
 /// Tells a sibling on its stream, until that ends. With `hashes`, its hashes of prompts are comparable.
 pub(super) async fn tell(
     region: &Region,
-    traffic: &Traffic,
+    traffic: &SiblingTraffic,
     queue: &SiblingQueue,
     send: &mpsc::Sender<Result<Tell, Status>>,
     hashes: impl Fn() -> bool,
@@ -74,16 +72,26 @@ pub(super) async fn tell(
             batches.push(&queued.record, replica, hashes);
         }
         for batch in batches.finish() {
-            Traffic::count(&traffic.told, &batch);
+            SiblingTraffic::count(&traffic.told, &batch);
             send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
         }
     }
 }
 
+/// The connection closed the other half of the stream.
+pub(super) fn gone<T>(_: T) -> Status {
+    Status::cancelled("the connection is gone")
+}
+
 /// Passes a sibling's records to the machine.
-pub(super) fn hear(region: &Region, link: &Link, batch: SiblingBatch, hashes: bool) {
-    Traffic::count(&link.traffic.heard, &batch);
-    let from = SiblingId(link.id.0);
+pub(super) fn hear(
+    region: &Region,
+    from: SiblingId,
+    traffic: &SiblingTraffic,
+    batch: SiblingBatch,
+    hashes: bool,
+) {
+    SiblingTraffic::count(&traffic.heard, &batch);
     let restarts = batch.restarts().then_some(Input::SiblingLost(from));
     let (replicas, records) = batch.into_records();
     let here: Vec<_> = replicas.iter().map(|replica| region.fleet.at(replica)).collect();
