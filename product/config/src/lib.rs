@@ -411,11 +411,10 @@ impl Gateway {
     /// The policy's problems; none for a configuration that was read.
     pub fn routing(&self) -> Result<Config, ConfigError> {
         let (policy, params) = resolve(&self.policy).map_err(ConfigError::from)?;
-        let mode = self.admission.map(Admission::from);
         let shadow = self.shadow_beside(policy, &params).map_err(ConfigError::from)?;
         let topology = self.topology.resolve().map_err(|e| ConfigError::from(vec![e]))?;
         Ok(Config {
-            admission: mode.unwrap_or(policy.admission),
+            admission: self.admission.map_or(policy.admission, Admission::from),
             params,
             topology,
             peering: self.peers.as_ref().map(Peers::peering).unwrap_or_default(),

@@ -8,6 +8,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, RequestId, SiblingId, SiblingRequest, Time};
 
+/// Most requests in the table.
+const MOST: usize = 1 << 16;
+
 /// A sibling's request at a replica.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Theirs {
@@ -24,6 +27,11 @@ pub(crate) struct SiblingRequests {
 }
 
 impl SiblingRequests {
+    /// Whether no further request is counted: a sibling that reports no ends costs a bounded table.
+    pub(crate) fn is_full(&self) -> bool {
+        self.all.len() >= MOST
+    }
+
     pub(crate) fn insert(&mut self, from: SiblingId, theirs: Theirs) {
         self.all.insert((from, theirs.request.id), theirs);
     }

@@ -148,7 +148,7 @@ impl Driver {
         }
     }
 
-    /// What a sibling is to be told now, and whether that is everything about the requests in flight.
+    /// The records for a sibling now, and whether that is everything about the requests in flight.
     pub(crate) fn untold(&self, queue: &SiblingQueue) -> (bool, Vec<QueuedRecord>) {
         if let Some(records) = queue.take() {
             return (false, records);
@@ -240,7 +240,7 @@ impl Driver {
 }
 
 impl Inner {
-    /// Has the siblings told of an event.
+    /// Queues an event for the siblings.
     fn share(&self, record: SiblingRecord) {
         if let Some(outbox) = &self.outbox {
             let replica = self.named_by(&record);

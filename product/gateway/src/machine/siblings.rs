@@ -1,7 +1,7 @@
-//! What the gateways of this region that follow this one are yet to be told of its requests.
+//! The records for the gateways of this region that follow this one, until they are sent.
 //!
 //! The machine's records go into one queue for each of them, under the machine's lock, so each gets them
-//! in their order. A queue that gets too long is emptied, and its gateway is told everything about the
+//! in their order. A queue that gets too long is emptied, and its gateway gets everything about the
 //! requests in flight instead. A new queue begins like that.
 
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ impl SiblingQueue {
         (!state.restarts).then(|| std::mem::take(&mut state.records))
     }
 
-    /// Notes that the requests in flight are told now. The machine is locked.
+    /// Notes that the requests in flight were read for it. The machine is locked.
     pub(super) fn restarted(&self) {
         let mut state = self.state.lock();
         (state.restarts, state.units) = (false, BTreeMap::new());
@@ -124,7 +124,7 @@ impl QueueState {
     }
 }
 
-/// The queues of all gateways that are told.
+/// The queues of all gateways that get records.
 #[derive(Debug, Default)]
 pub(crate) struct SiblingQueues(Mutex<Vec<Weak<SiblingQueue>>>);
 
@@ -174,7 +174,7 @@ mod tests {
 
     // A new queue begins with the requests in flight. After that each one gets what is new, in order.
     #[test]
-    fn each_is_told_in_order() {
+    fn records_stay_in_order() {
         let queues = SiblingQueues::default();
         let (a, b) = (queues.add(), queues.add());
         queues.push(record(1), None);
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(queues.0.lock().len(), 2, "those that ended go with the next one");
     }
 
-    // A queue that gets too long is emptied: the requests in flight are told instead.
+    // A queue that gets too long is emptied: the requests in flight come instead.
     #[test]
     fn a_long_queue_restarts() {
         let queues = SiblingQueues::default();

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::all::Peers;
 use super::dial::PATIENCE;
 use super::link::Link;
-use super::sibling::{self, Traffic};
+use super::sibling::{self, SiblingTraffic, gone};
 use crate::http::limits::Permit;
 use crate::replicas::region::Region;
 
@@ -108,11 +108,6 @@ async fn hello(asks: &mut Streaming<Ask>) -> Result<Hello, Status> {
     }
 }
 
-/// The connection closed the other half of the stream.
-pub(super) fn gone<T>(_: T) -> Status {
-    Status::cancelled("the connection is gone")
-}
-
 struct Follower {
     region: Arc<Region>,
     peers: Arc<Peers>,
@@ -169,13 +164,13 @@ impl Follower {
         if !peers.has_siblings() {
             tracing::warn!(
                 peer = %self.from,
-                "a gateway of this region follows this one, and is told nothing: list it in peers.gateways here, too"
+                "a gateway of this region follows this one, which sends it no records: list it in peers.gateways here, too"
             );
         }
         let queue = peers.outbox.siblings.add();
         let answering = async {
             while let Some(ask) = asks.message().await? {
-                // It has a replica now that it may not have had when it was told of requests there.
+                // It has a replica now that it may not have had when records about requests there came.
                 if matches!(ask, Ask::Holdings(_)) {
                     queue.restart();
                 }
@@ -183,7 +178,7 @@ impl Follower {
             }
             Ok(())
         };
-        let unlisted = Traffic::default();
+        let unlisted = SiblingTraffic::default();
         let traffic = self.link.as_ref().map_or(&unlisted, |link| &link.traffic);
         let hashes = || agreed.prefixes && peers.handover.compares();
         tokio::select! {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use http::uri::Authority;
 use meridian_base::residency::Place;
-use meridian_base::{PeerId, Rng, keyed};
+use meridian_base::{PeerId, Rng, SiblingId, keyed};
 use meridian_config as config;
 use meridian_protocol::admin;
 use meridian_protocol::intervals::{DOWN, History, UP};
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::models::Models;
-use super::sibling::Traffic;
+use super::sibling::SiblingTraffic;
 use super::tls::Tls;
 use super::traffic::Tally;
 use crate::cause;
@@ -52,8 +52,8 @@ pub(crate) struct Link {
     /// Counts of requests forwarded there, and from there.
     pub(crate) sent: Arc<Tally>,
     pub(super) taken: Arc<Tally>,
-    /// If it is a sibling, what it is told and tells.
-    pub(super) traffic: Traffic,
+    /// If it is a sibling, the counts of records in both directions.
+    pub(super) traffic: SiblingTraffic,
     /// Whether it has pairs of prefill and decode replicas, by its newest digest. Digests do not say
     /// of which models.
     pub(super) pairs: AtomicBool,
@@ -131,7 +131,7 @@ impl Link {
             line: Line::default(),
             sent: Arc::default(),
             taken: Arc::default(),
-            traffic: Traffic::default(),
+            traffic: SiblingTraffic::default(),
             pairs: AtomicBool::new(false),
             rtt: AtomicU64::new(0),
             lives: Notify::new(),
@@ -165,6 +165,11 @@ impl Link {
     /// A URI of this peer. HTTP/2 requires the authority, which TLS has already verified.
     pub(super) fn uri(&self, path: &str) -> String {
         format!("https://{}{path}", self.identity.dns_name())
+    }
+
+    /// Its number among the gateways of this region.
+    pub(super) fn sibling_id(&self) -> SiblingId {
+        SiblingId(self.id.0)
     }
 
     /// The newest round trip.

@@ -65,7 +65,7 @@ pub(crate) fn start<F: Forwards>(
     });
     if peers.has_siblings() {
         peers.note_siblings();
-        tasks.spawn(sibling::collect_units(peers.clone()));
+        tasks.spawn(sibling::collect_units(peers.outbox.clone(), peers.rates.clone()));
     }
     for link in &peers.links {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());

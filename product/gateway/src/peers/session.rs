@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::residency::Place;
-use meridian_base::{Rng, SiblingId, Time};
+use meridian_base::{Rng, Time};
 use meridian_protocol::peer::{
     Agreement, Ask, FOLLOW, Hearing, MOST_MESSAGE, News, PLACES_SINCE, PeerError, RULES_SINCE,
     SIBLINGS_SINCE, Tell,
@@ -34,8 +34,7 @@ use tonic::{Code, Request, Status, Streaming};
 use super::all::Peers;
 use super::codec::Messages;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
-use super::error_chain::error_chain;
-use super::error_chain::with_causes;
+use super::error_chain::{error_chain, with_causes};
 use super::link::Link;
 use super::reported::Reported;
 use super::sibling;
@@ -118,7 +117,7 @@ pub(super) async fn keep(
         let broken = session.run().await;
         pause = if session.took { first } else { (pause * 2).min(most) };
         if link.sibling {
-            region.driver.tell(Input::SiblingLost(SiblingId(link.id.0)));
+            region.driver.tell(Input::SiblingLost(link.sibling_id()));
         }
         let problem = error_chain(&broken);
         if let Some(unlogged) = log.due(&cause::undated(&problem)) {
@@ -285,25 +284,20 @@ impl<'a> Session<'a> {
     }
 
     fn receive(&mut self, tell: Tell) -> Result<(), Broken> {
-        let is_sibling = self.link.sibling;
         match tell {
             Tell::Echo(stamp) => {
                 let rtt = self.region.driver.clock.now().since(Time::from_nanos(stamp));
                 self.rtt = Some(self.rtt.map_or(rtt, |old| old.min(rtt)));
                 self.link.heard(&self.region.driver, rtt);
             }
-            Tell::Siblings(batch) if is_sibling => {
+            Tell::Siblings(batch) if self.link.sibling => {
                 self.took = true;
-                sibling::hear(
-                    self.region,
-                    &self.peers.rates,
-                    self.link,
-                    batch,
-                    self.shares_hashes(),
-                );
+                sibling::charge(&self.peers.rates, &batch);
+                let (hashes, from) = (self.shares_hashes(), self.link.sibling_id());
+                sibling::hear(self.region, from, &self.link.traffic, batch, hashes);
             }
             // An older sibling takes this gateway for a peer of another region.
-            Tell::News(_) | Tell::Models(_) if is_sibling => self.took = true,
+            Tell::News(_) | Tell::Models(_) if self.link.sibling => self.took = true,
             Tell::News(news) => self.news(news)?,
             Tell::Models(names) => {
                 self.peers.models.tell(self.link.id, names, &self.region.fleet);

@@ -19,10 +19,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::all::Peers;
-use super::follow::gone;
-use super::link::Link;
 use crate::inputs::rate::{RatesByTenant, Units};
+use crate::machine::outbox::Outbox;
 use crate::machine::siblings::SiblingQueue;
 use crate::replicas::member::Member;
 use crate::replicas::region::Region;
@@ -34,12 +32,12 @@ const RESTARTS: Duration = Duration::from_millis(20);
 
 /// What was told to a sibling and heard from it, since the start.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(super) struct SiblingTraffic {
     told: [AtomicU64; 2],
     heard: [AtomicU64; 2],
 }
 
-impl Traffic {
+impl SiblingTraffic {
     fn count(way: &[AtomicU64; 2], batch: &SiblingBatch) {
         let [records, bytes] = way;
         records.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -62,7 +60,7 @@ impl Traffic {
 pub(super) async fn tell(
     region: &Region,
     rates: &RatesByTenant,
-    traffic: &Traffic,
+    traffic: &SiblingTraffic,
     queue: &SiblingQueue,
     send: &mpsc::Sender<Result<Tell, Status>>,
     hashes: impl Fn() -> bool,
@@ -84,23 +82,23 @@ pub(super) async fn tell(
             batches.push_units((tenant, requests, tokens));
         }
         for batch in batches.finish() {
-            Traffic::count(&traffic.told, &batch);
+            SiblingTraffic::count(&traffic.told, &batch);
             send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
         }
     }
 }
 
 /// Queues for siblings what tenants take from their limits.
-pub(super) async fn collect_units(peers: Arc<Peers>) {
+pub(super) async fn collect_units(outbox: Arc<Outbox>, rates: Arc<RatesByTenant>) {
     loop {
-        peers.rates.shared.changed().await;
+        rates.shared.changed().await;
         sleep(COLLECTED).await;
-        peers.outbox.siblings.push_units(&peers.rates.shared.take());
+        outbox.siblings.push_units(&rates.shared.take());
     }
 }
 
 /// Charges what tenants took at a sibling.
-fn charge(rates: &RatesByTenant, batch: &SiblingBatch) {
+pub(super) fn charge(rates: &RatesByTenant, batch: &SiblingBatch) {
     for (tenant, requests, tokens) in batch.taken() {
         if let Some(rates) = rates.by_hash(tenant) {
             rates.took_elsewhere(Units { requests, tokens });
@@ -113,17 +111,20 @@ fn charge(rates: &RatesByTenant, batch: &SiblingBatch) {
     }
 }
 
+/// The connection closed the other half of the stream.
+pub(super) fn gone<T>(_: T) -> Status {
+    Status::cancelled("the connection is gone")
+}
+
 /// Passes a sibling's records to the machine.
 pub(super) fn hear(
     region: &Region,
-    rates: &RatesByTenant,
-    link: &Link,
+    from: SiblingId,
+    traffic: &SiblingTraffic,
     batch: SiblingBatch,
     hashes: bool,
 ) {
-    Traffic::count(&link.traffic.heard, &batch);
-    charge(rates, &batch);
-    let from = SiblingId(link.id.0);
+    SiblingTraffic::count(&traffic.heard, &batch);
     let restarts = batch.restarts().then_some(Input::SiblingLost(from));
     let (replicas, records) = batch.into_records();
     let here: Vec<_> = replicas.iter().map(|replica| region.fleet.at(replica)).collect();

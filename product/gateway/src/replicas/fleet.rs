@@ -3,6 +3,7 @@
 //! The machine uses ids; this file maps them. Readers hold a shared lock just long enough to clone
 //! an `Arc`.
 
+mod of_machine;
 mod only_model;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use http::HeaderValue;
-use http::uri::Authority;
 use meridian_base::residency::Place;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
 use meridian_protocol::admin::AddReplica;
@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use crate::facts::name::ReplicaName;
 use crate::lock::{Mutex, RwLock};
 use crate::machine::clock::Clock;
-use crate::machine::driver;
 use crate::model_ids::ModelIds;
 use crate::replicas::credentials::{Credential, Credentials};
 use crate::replicas::departed::Departed;
@@ -409,32 +408,6 @@ impl Fleet {
         let first = |m: &Arc<Member>| m.found().models.first().cloned();
         let name = inner.members().find_map(first)?;
         self.models.get(&name)
-    }
-}
-
-impl driver::Replicas for Fleet {
-    fn down(&self, id: ReplicaId) {
-        if let Some(member) = self.get(id) {
-            tracing::warn!(replica = %member.name, url = %member.spec.url, "replica down");
-            member.life.ends();
-            member.goes_down();
-        }
-    }
-
-    fn up(&self, id: ReplicaId) {
-        if let Some(member) = self.get(id) {
-            tracing::info!(replica = %member.name, url = %member.spec.url, "replica up again");
-            member.life.begins();
-            member.comes_up();
-        }
-    }
-
-    fn name(&self, id: ReplicaId) -> Option<ReplicaName> {
-        self.get(id).map(|member| member.name.clone())
-    }
-
-    fn authority(&self, id: ReplicaId) -> Option<Authority> {
-        self.get(id).map(|member| member.authority.clone())
     }
 }
 

@@ -214,7 +214,7 @@ async fn other_secrets_share_load() {
     assert!(status.peers[0].problem.as_deref().is_some_and(|p| p.contains("the same `secret`")));
 }
 
-// Queries for a model that nobody serves do not wait for a sibling, which gets no requests; and a gateway
+// Queries for a model that no replica serves do not wait for a sibling, which gets no requests; and a gateway
 // whose sibling has never answered serves as without one.
 #[tokio::test(start_paused = true)]
 async fn a_sibling_gets_no_requests() {

@@ -122,7 +122,7 @@ pub struct Siblings {
     /// What tenants took from their limits since the last message, in messages of their own.
     #[prost(message, repeated, tag = "4")]
     pub taken: ::prost::alloc::vec::Vec<SiblingUnits>,
-    /// After a restart instead, what is taken in all and not earned back.
+    /// After a restart instead, all that is not earned back.
     #[prost(message, repeated, tag = "5")]
     pub levels: ::prost::alloc::vec::Vec<SiblingUnits>,
 }

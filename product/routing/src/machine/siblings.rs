@@ -114,7 +114,10 @@ impl Routing {
         let SiblingRequest {
             id, replica, prompt_tokens: prompt, unmatched_tokens: prefill, ..
         } = request;
-        if self.fleet.get(replica).is_none() || ![prompt, prefill].into_iter().all(is_count) {
+        if self.siblings.is_full()
+            || self.fleet.get(replica).is_none()
+            || ![prompt, prefill].into_iter().all(is_count)
+        {
             return;
         }
         let reply = if is_count(request.reply_tokens) { request.reply_tokens } else { 0.0 };

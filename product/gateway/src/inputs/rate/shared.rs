@@ -139,8 +139,9 @@ mod tests {
             },
             ..config::Tenant::default()
         };
-        let rates =
-            both.each_ref().map(|all| all.of(&[tenant.clone()])[0].clone().expect("limits"));
+        let rates = both
+            .each_ref()
+            .map(|all| all.of(std::slice::from_ref(&tenant))[0].clone().expect("limits"));
         let tell = |from: usize| {
             for (tenant, units) in both[from].shared.take() {
                 both[1 - from].by_hash(tenant).expect("has it too").took_elsewhere(units);
@@ -158,7 +159,7 @@ mod tests {
         }
         assert!((100..=107).contains(&admitted), "{admitted}");
         let restarted = RatesByTenant::default();
-        let rates = restarted.of(&[tenant.clone()])[0].clone().expect("limits");
+        let rates = restarted.of(std::slice::from_ref(&tenant))[0].clone().expect("limits");
         for (tenant, level) in both[0].levels() {
             restarted.by_hash(tenant).expect("has it too").rise_to(level);
         }

@@ -123,7 +123,7 @@ fn nothing_to_tell() {
     assert!(restart.len() == 1 && restart[0].restarts() && restart[0].is_empty());
 }
 
-// Where hashes are not comparable, none are told; counts are.
+// Where hashes are not comparable, only counts arrive.
 #[test]
 fn without_hashes() {
     let cached = Some(Branch { keep: 2, blocks: vec![3] });
