@@ -14,7 +14,7 @@ mod prefills;
 mod sample;
 mod scratch;
 
-use meridian_base::{ReplicaId, Time};
+use meridian_base::{Priority, ReplicaId, Time};
 
 pub(crate) use self::choice::{Choice, Sending};
 pub(crate) use self::scratch::Scratch;
@@ -158,13 +158,14 @@ impl Tables<'_> {
 
     /// Whether a request waits for the prompts of others at the picked replica, since its session was served much more
     /// than they. Engines compute prompts in their order: a session that sends 30 at once would else be before all
-    /// others that come.
+    /// others that come. The highest class waits for none: those prompts may be of a lower one.
     fn gives_way(&self, now: Time, active: &Active, pick: &Pick) -> bool {
         let Pick::Replica(chosen) = pick else { return false };
         let request = &active.request;
         let prefills = self.fleet.row(chosen.prefill.unwrap_or(chosen.replica));
         prefills.front_tokens >= STEP_TOKENS
             && request.hops == 0
+            && request.priority < Priority::High
             && self.queue.was_served_much(request)
             && now < self.queue.may_wait_until(active.arrived, request.deadline)
     }

@@ -232,9 +232,6 @@ impl Routing {
         let scratch = &mut buffers.newest;
         scratch.start(active, !self.forgetful);
         let choice = decide::decide(&Tables::of(fleet, queue, regions, rule), now, active, scratch);
-        if scratch.gives_way && choice == Choice::Hold {
-            queue.gives_way();
-        }
         active.recall = scratch.end();
         choice
     }

@@ -121,7 +121,10 @@ impl Routing {
             let Some(mut active) = self.actives.take(id) else { continue };
             let choice = self.choose(now, &mut active);
             self.actives.insert(active);
-            let Choice::Send(to) = choice else { continue };
+            let Choice::Send(to) = choice else {
+                self.note_giving_way();
+                continue;
+            };
             match to.score() {
                 Some(score) if impatient != Some(id) => {
                     if best.is_none_or(|(least, ..)| score < least) {
@@ -136,6 +139,13 @@ impl Routing {
         let (_, to, id) = best?;
         core::mem::swap(&mut self.buffers.newest, &mut self.buffers.best);
         Some((to, id))
+    }
+
+    /// Notes that a request waits for other sessions' prompts, if the newest decision was so.
+    pub(super) fn note_giving_way(&mut self) {
+        if self.buffers.newest.gives_way {
+            self.queue.gives_way();
+        }
     }
 
     /// Whether a decision about a held request would keep it in the queue, judging by its last

@@ -39,7 +39,10 @@ impl Routing {
             Choice::Hold if goes_back(&active) && !self.rule.forwarding().holds_forwards => {
                 self.refuse(now, &active, RejectWhy::NoRoom);
             }
-            Choice::Hold => self.hold(now, active),
+            Choice::Hold => {
+                self.note_giving_way();
+                self.hold(now, active);
+            }
             Choice::Refuse(why) => self.refuse(now, &active, why),
         }
     }
