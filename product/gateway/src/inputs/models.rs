@@ -101,7 +101,7 @@ impl UseOfModels {
             let rates = match old.as_ref().filter(|old| same(old)) {
                 Some(old) => old.rates.clone(),
                 // Siblings do not share the limits of models.
-                None => Rates::new(name, &tenant_limits(limits), &Arc::default()),
+                None => Rates::new(0, &tenant_limits(limits), &Arc::default()),
             };
             let most = limits.requests.unwrap_or(usize::MAX);
             let requests = old.map_or_else(|| Bound::new(most), |old| old.requests.limited(most));

@@ -55,12 +55,12 @@ pub(crate) struct Rates {
 
 impl Rates {
     pub(crate) fn new(
-        tenant: &str,
+        tenant: u64,
         limits: &TenantLimits,
         shared: &Arc<SharedRates>,
     ) -> Option<Arc<Rates>> {
         let rates = Rates {
-            tenant: keyed(0, tenant.as_bytes()),
+            tenant,
             shared: shared.clone(),
             requests: limits.requests_per_minute.map(Bucket::new),
             tokens: limits.tokens_per_minute.map(Bucket::new),
@@ -83,36 +83,32 @@ impl Rates {
         {
             return Err(self.never(tokens, bucket.size()));
         }
-        self.take_request()?;
-        let weighted =
-            |bucket: &Bucket| tokens.saturating_mul(self.shared.weight()).min(bucket.size());
-        if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(weighted(bucket))) {
+        let weight = self.shared.weight();
+        self.take_request(weight)?;
+        let units = |bucket: &Bucket| tokens.saturating_mul(weight).min(bucket.size());
+        if let Some(Err(over)) = self.tokens.as_ref().map(|bucket| bucket.take(units(bucket))) {
             // The request is refused, so it does not count against the request limit either.
-            self.requests.iter().for_each(|bucket| bucket.settle(self.one(bucket), 0));
+            self.requests.iter().for_each(|bucket| bucket.settle(weight.min(bucket.size()), 0));
             return Err(self.over("tokens", tokens, &over));
         }
         self.shared.note(self.tenant, 1, tokens.into());
         let unbounded = if reply.is_none() { replies } else { 0 };
-        Ok(Charge::new(self.clone(), prompt, tokens, unbounded))
+        Ok(Charge::new(self.clone(), prompt, tokens, weight, unbounded))
     }
 
     /// Charges one request that is refused as a mistake of its client.
     pub(crate) fn mistake(&self) -> Result<(), Refusal> {
-        self.take_request()?;
+        self.take_request(self.shared.weight())?;
         self.shared.note(self.tenant, 1, 0);
         Ok(())
     }
 
-    fn take_request(&self) -> Result<(), Refusal> {
-        match self.requests.as_ref().map(|bucket| bucket.take(self.one(bucket))) {
+    fn take_request(&self, weight: u32) -> Result<(), Refusal> {
+        let taken = self.requests.as_ref().map(|bucket| bucket.take(weight.min(bucket.size())));
+        match taken {
             Some(Err(over)) => Err(self.over("requests", 1, &over)),
             Some(Ok(_)) | None => Ok(()),
         }
-    }
-
-    /// The units of a bucket that one request takes.
-    fn one(&self, bucket: &Bucket) -> u32 {
-        self.shared.weight().min(bucket.size())
     }
 
     /// The tokens to charge for a request. A reply without a limit counts as the mean, but never as
@@ -142,8 +138,12 @@ impl Rates {
         }
     }
 
-    fn settle(&self, taken: u32, used: u32) {
-        self.tokens.iter().for_each(|bucket| bucket.settle(taken, used));
+    /// Corrects a charge of `taken` tokens, each of which took `weight` units, to the `used` ones.
+    fn settle(&self, taken: u32, used: u32, weight: u32) {
+        let units = |tokens: u32| tokens.saturating_mul(weight);
+        if let Some(bucket) = &self.tokens {
+            bucket.settle(units(taken).min(bucket.size()), units(used));
+        }
         self.shared.note(self.tenant, 0, i64::from(used) - i64::from(taken));
     }
 
@@ -205,7 +205,8 @@ fn time(time: Duration) -> String {
 /// use.
 #[derive(Debug, Default)]
 pub(crate) struct RatesByTenant {
-    kept: Mutex<HashMap<String, (TenantLimits, Arc<Rates>)>>,
+    /// By the hash of the tenant's name, with which siblings name it.
+    kept: Mutex<HashMap<u64, (TenantLimits, Arc<Rates>)>>,
     pub(crate) shared: Arc<SharedRates>,
 }
 
@@ -215,12 +216,13 @@ impl RatesByTenant {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *kept);
         let each = tenants.iter().map(|tenant| {
-            let same = before.get(&tenant.name).filter(|(limits, _)| *limits == tenant.limits);
+            let hash = keyed(0, tenant.name.as_bytes());
+            let same = before.get(&hash).filter(|(limits, _)| *limits == tenant.limits);
             let rates = match same {
                 Some((_, rates)) => rates.clone(),
-                None => Rates::new(&tenant.name, &tenant.limits, &self.shared)?,
+                None => Rates::new(hash, &tenant.limits, &self.shared)?,
             };
-            kept.insert(tenant.name.clone(), (tenant.limits, rates.clone()));
+            kept.insert(hash, (tenant.limits, rates.clone()));
             Some(rates)
         });
         each.collect()
@@ -249,7 +251,7 @@ mod tests {
     }
 
     fn rates_of(limits: &TenantLimits) -> Option<Arc<Rates>> {
-        Rates::new("acme", limits, &Arc::default())
+        Rates::new(7, limits, &Arc::default())
     }
 
     fn limits(requests: Option<u32>, tokens: Option<u32>) -> TenantLimits {

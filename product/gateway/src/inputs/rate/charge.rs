@@ -16,6 +16,8 @@ pub(crate) struct Charge {
     /// The prompt's share.
     prompt: u32,
     taken: u32,
+    /// Units of the limit that each token took.
+    weight: u32,
     /// Delivered pieces of the reply.
     seen: u32,
     /// The engine's count.
@@ -25,8 +27,14 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    pub(super) fn new(rates: Arc<Rates>, prompt: u32, taken: u32, unbounded: u32) -> Charge {
-        Charge { rates, prompt, taken, seen: 0, used: None, unbounded }
+    pub(super) fn new(
+        rates: Arc<Rates>,
+        prompt: u32,
+        taken: u32,
+        weight: u32,
+        unbounded: u32,
+    ) -> Charge {
+        Charge { rates, prompt, taken, weight, seen: 0, used: None, unbounded }
     }
 
     /// Sets the engine's count.
@@ -64,6 +72,6 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         let used = self.used.unwrap_or_else(|| self.uncounted());
-        self.rates.settle(self.taken, used);
+        self.rates.settle(self.taken, used, self.weight);
     }
 }
