@@ -22,7 +22,7 @@ use crate::cpu::Ticks;
 use crate::{Error, Result};
 use contender::Contender;
 pub use lines::wrapped;
-use lines::{after_kill, behind, block_head, of_run, of_window, summary_head};
+use lines::{after_kill, behind, block_head, of_run, of_window, summary_head, title};
 
 /// The names of both fleets.
 const NAMES: [&str; 2] = ["Meridian", "round robin per region"];
@@ -119,7 +119,8 @@ pub async fn run(options: &DemoOptions) -> Result<Verdict> {
     }
     let mut faults = Vec::new();
     let start = Instant::now();
-    if let Err(fault) = watch(options, &mut sides, start, &mut stop).await {
+    let mut course = Course::new(options.kill_at());
+    if let Err(fault) = watch(options, &mut sides, start, &mut course, &mut stop).await {
         faults.push(fault);
     }
     let busy = 1.0 - Ticks::now([])?.since(before).idle;
@@ -129,7 +130,7 @@ pub async fn run(options: &DemoOptions) -> Result<Verdict> {
     let (mut of_ours, mut of_other) = (Vec::new(), Vec::new());
     let moved = tokio::join!(ours.audit(length, &mut of_ours), other.audit(length, &mut of_other));
     faults.extend(of_ours.into_iter().chain(of_other));
-    show(&summary(options, &sides, moved.into(), busy));
+    show(&summary(options, &sides, (length, course.killed), moved.into(), busy));
     for side in &mut sides {
         side.world.drain(&mut faults).await;
     }
@@ -159,10 +160,10 @@ async fn watch(
     options: &DemoOptions,
     sides: &mut [Contender; 2],
     start: Instant,
+    course: &mut Course,
     stop: &mut Stop,
 ) -> std::result::Result<(), String> {
     let mut looks = tokio::time::interval(LOOK);
-    let mut course = Course { next: BLOCK, kill_at: options.kill_at(), killed: None, told: false };
     loop {
         let [ours, other] = sides;
         let asked = tokio::select! {
@@ -195,6 +196,10 @@ struct Course {
 }
 
 impl Course {
+    fn new(kill_at: Duration) -> Course {
+        Course { next: BLOCK, kill_at, killed: None, told: false }
+    }
+
     async fn go_on(&mut self, sides: &mut [Contender; 2], elapsed: Duration) -> Result<()> {
         if self.killed.is_none() && elapsed >= self.kill_at {
             let replica = victim(&sides[0].options);
@@ -247,13 +252,15 @@ fn head(options: &DemoOptions, sides: &[Contender; 2]) -> String {
     format!("{}\n{}\n", lines::head(options.seed, (REPLICAS, SPEED), &pages), block_head())
 }
 
-fn summary(options: &DemoOptions, sides: &[Contender; 2], moved: [u64; 2], busy: f64) -> String {
-    let title = wrapped(&format!(
-        "meridian demo, {:.0} s, 3 regions of {REPLICAS} model engines, coding agents, {} killed at {:.0} s",
-        options.length.as_secs_f64(),
-        victim(&sides[0].options),
-        options.kill_at().as_secs_f64(),
-    ));
+fn summary(
+    options: &DemoOptions,
+    sides: &[Contender; 2],
+    (length, killed): (Duration, Option<Duration>),
+    moved: [u64; 2],
+    busy: f64,
+) -> String {
+    let killed = killed.map(|at| (victim(&sides[0].options), at));
+    let title = title(length, REPLICAS, killed);
     let mut text = format!("\n{title}\n{}\n", summary_head());
     for (side, moved) in sides.iter().zip(moved) {
         let _ = writeln!(text, "{}", of_run(side.name, &side.run(None), moved));

@@ -50,6 +50,18 @@ pub(super) fn of_window(
     )
 }
 
+/// The title of the summary, of a run that may have been stopped early.
+pub(super) fn title(length: Duration, replicas: u32, killed: Option<(String, Duration)>) -> String {
+    let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
+    let killed = killed.map_or("no replica killed".to_owned(), |(replica, at)| {
+        format!("{replica} killed at {}", seconds(at))
+    });
+    wrapped(&format!(
+        "meridian demo, {}, 3 regions of {replicas} model engines, coding agents, {killed}",
+        seconds(length)
+    ))
+}
+
 /// The header of the summary.
 pub(super) fn summary_head() -> String {
     format!(
@@ -165,6 +177,17 @@ mod tests {
         let longest = ["999 ms", "9.99 s", "99.9 s", "120 s"];
         let shown = [999.0, 9_990.0, 99_900.0, 119_999.0].map(|ms| time(Some(ms)));
         assert_eq!(shown, longest);
+    }
+
+    // A run that was stopped early says how long it was, and that no replica was killed.
+    #[test]
+    fn a_short_run_is_no_long_one() {
+        let text = |seconds, killed| title(Duration::from_secs(seconds), 3, killed);
+        let stopped = text(12, None).replace('\n', " ");
+        assert!(stopped.contains("demo, 12 s, 3") && stopped.ends_with("no replica killed"));
+        let whole = text(60, Some(("us-engine-2".to_owned(), Duration::from_secs(30))));
+        assert!(whole.replace('\n', " ").ends_with("us-engine-2 killed at 30 s"), "{whole}");
+        assert!(whole.lines().all(|line| line.chars().count() <= WIDTH));
     }
 
     // Equal figures are not ahead, and unknown ones are not compared.
