@@ -31,7 +31,7 @@ pub use pool::{Pool, Role};
 pub use priority::Priority;
 pub use quantile::{median, quantile, sorted_quantile};
 pub use rng::Rng;
-pub use sibling::{PromptTiming, SiblingEnding, SiblingRecord, SiblingRequest};
+pub use sibling::{PromptTiming, SiblingEnding, SiblingLine, SiblingRecord, SiblingRequest};
 pub use time::Time;
 
 pub use core::time::Duration;

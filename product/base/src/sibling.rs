@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::holdings::Branch;
-use crate::ids::{ReplicaId, RequestId};
+use crate::ids::{ModelId, ReplicaId, RequestId};
+use crate::priority::Priority;
 
 /// An event of a request, as the gateway that has it reports it to its siblings. Ids of replicas are the
 /// listener's: the driver translates them.
@@ -27,6 +28,23 @@ pub enum SiblingRecord {
         /// The blocks that the replica has now, as the difference from those it was sent with.
         cached: Option<Branch>,
     },
+    /// All that waits in its queue since no replica has capacity; it replaces earlier ones.
+    Queue(Vec<SiblingLine>),
+}
+
+/// Requests of one tenant and class for a model that wait in a sibling's queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SiblingLine {
+    /// Their class.
+    pub priority: Priority,
+    /// Hash of the tenant's name.
+    pub tenant: u64,
+    /// The model: the listener's, as ids of replicas are.
+    pub model: ModelId,
+    /// How many they are.
+    pub held: u32,
+    /// How long the oldest of them has waited, ms.
+    pub waited_ms: f32,
 }
 
 /// A request that a sibling sent to a replica.
@@ -36,6 +54,12 @@ pub struct SiblingRequest {
     pub id: RequestId,
     /// Where it is.
     pub replica: ReplicaId,
+    /// Hash of the tenant's name.
+    pub tenant: u64,
+    /// Hash of the session that the client names.
+    pub session: Option<u64>,
+    /// Its class.
+    pub priority: Priority,
     /// The hashes of its prompt's blocks, chained.
     pub blocks: Vec<u64>,
     /// Tokens of a block.

@@ -80,8 +80,10 @@ pub(crate) fn decide(
         false => Choice::of(local),
         true => tables.look_beyond(now, active, scratch, local),
     };
+    scratch.is_left = tables.is_left(now, active, &choice);
     match choice {
         Choice::Refuse(why) => choice::refusal(active, why),
+        Choice::Send(_) if scratch.is_left => Choice::Hold,
         choice => choice,
     }
 }
@@ -167,7 +169,24 @@ impl Tables<'_> {
             && request.hops == 0
             && request.priority < Priority::High
             && self.queue.was_served_much(request)
-            && now < self.queue.may_wait_until(active.arrived, request.deadline)
+            && self.may_be_held(now, active)
+    }
+
+    /// Whether capacity that a request could have is left to a sibling whose turn it is.
+    fn is_left(&self, now: Time, active: &Active, choice: &Choice) -> bool {
+        let request = &active.request;
+        matches!(choice, Choice::Send(Sending::Replica(_)))
+            && request.hops == 0
+            && request.pinned.is_none()
+            && self.queue.left_until(now, request, active.arrived).is_some()
+            && self.may_be_held(now, active)
+    }
+
+    /// Whether a request that would fit somewhere may wait in the queue.
+    fn may_be_held(&self, now: Time, active: &Active) -> bool {
+        let request = &active.request;
+        now < self.queue.may_wait_until(active.arrived, request.deadline)
+            && (active.stage == RequestStage::Held || self.queue.has_place(request.tenant))
     }
 
     /// Notes how long each candidate takes to load the request's adapter, if it names one.

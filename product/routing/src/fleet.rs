@@ -85,6 +85,12 @@ impl OwnReplicas {
         self.replicas.rooms()
     }
 
+    /// Whether any replica that answers has free capacity.
+    pub(crate) fn has_room(&self) -> bool {
+        let rooms = self.rooms().iter().zip(self.replicas.rows());
+        rooms.into_iter().any(|(room, row)| *room >= 0.0 && row.pool.role.answers())
+    }
+
     /// The replicas that answer requests for a model, ascending; `None` if there are none.
     #[inline]
     pub(crate) fn serving(&self, model: ModelId) -> Option<&[ReplicaId]> {

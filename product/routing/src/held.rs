@@ -10,6 +10,7 @@
 //! releases them, and they do not stand in the way of others.
 
 mod class;
+mod elsewhere;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -194,7 +195,13 @@ impl Held {
 
     /// Counts tokens that a request's session was served, held before or not.
     pub(crate) fn charge(&mut self, now: Time, request: &Request, tokens: u32) {
-        self.sessions.charge(now, request, tokens);
+        self.sessions.charge(now, request.tenant, request.session, tokens);
+    }
+
+    /// Whether one more request of a tenant would be held without displacing another.
+    pub(crate) fn has_place(&self, tenant: u64) -> bool {
+        let HeldConfig { max, max_per_tenant, .. } = self.config;
+        self.len() < max && self.of_tenant(tenant) < max_per_tenant as usize
     }
 
     /// Removes a request that will not be served. False if it is not held.

@@ -163,13 +163,13 @@ pub enum Input {
     /// Everything that the configuration and the registry say about regions. Residency rules are
     /// checked against it from now on, also for requests in progress.
     Atlas(Arc<residency::Atlas>),
-    /// A sibling reports an event of one of its requests. The driver leaves out those about replicas that
-    /// it does not have.
+    /// A sibling reports events of its requests. The driver leaves out those about replicas that it does
+    /// not have.
     Sibling {
         /// Which sibling.
         from: SiblingId,
-        /// The event.
-        record: SiblingRecord,
+        /// The events, oldest first.
+        records: Vec<SiblingRecord>,
     },
     /// A sibling is gone, or will report all of its requests again: those known so far do not count.
     SiblingLost(SiblingId),

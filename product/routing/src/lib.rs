@@ -72,7 +72,7 @@ mod why;
 // Values of the machine's inputs and outputs that also cross the network.
 pub use meridian_base::{
     Branch, Digest, Holdings, Pace, PeerReplica, Pool, Priority, PromptTiming, Role, SiblingEnding,
-    SiblingRecord, SiblingRequest,
+    SiblingLine, SiblingRecord, SiblingRequest,
 };
 
 pub use adapters::AdapterReport;

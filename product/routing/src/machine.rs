@@ -150,10 +150,11 @@ impl Routing {
                 self.regions.known(atlas);
                 self.release(now);
             }
-            Input::Sibling { from, record } => self.sibling_tells(now, from, record),
+            Input::Sibling { from, records } => self.sibling_tells(now, from, records),
             Input::SiblingLost(sibling) => self.sibling_lost(now, sibling),
             Input::StealAsked { by, count } => self.steal_asked(now, by, count),
         }
+        self.share_queue(now);
     }
 
     /// The next action. Once it returns `None`, every dispatch is recorded in the counts, the
@@ -199,6 +200,7 @@ impl Routing {
             let closed = self.tables().closed_to(now, &active);
             self.refuse(now, &active, RejectWhy::HeldTooLong { limit, closed });
         }
+        self.share_queue(now);
     }
 
     /// Decides about `request` as if it arrived now, without changing state: later decisions are

@@ -5,14 +5,18 @@
 //!
 //! Not here: which request goes next, and where (`machine/release.rs`).
 
+mod elsewhere;
 mod search;
+mod share;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, Priority, RequestId, Time};
 
+use self::elsewhere::Elsewhere;
 use self::search::Search;
+use self::share::Shared;
 use crate::held::{Held, HeldConfig};
 use crate::request::Request;
 use crate::row::Row;
@@ -31,6 +35,10 @@ pub(crate) struct WaitingQueue {
     retick: Option<Time>,
     /// Whether a request waits for other sessions' prompts, although it would fit.
     is_giving_way: bool,
+    elsewhere: Elsewhere,
+    /// Until when capacity is left to siblings, if it is.
+    left_until: Option<Time>,
+    shared: Shared,
 }
 
 /// What decisions and reports read.
@@ -41,6 +49,9 @@ impl WaitingQueue {
             search: Search::default(),
             retick: None,
             is_giving_way: false,
+            elsewhere: Elsewhere::default(),
+            left_until: None,
+            shared: Shared::default(),
         }
     }
 
@@ -65,6 +76,11 @@ impl WaitingQueue {
     #[inline]
     pub(crate) fn was_served_much(&self, request: &Request) -> bool {
         self.held.was_served_much(request)
+    }
+
+    /// Whether one more request of a tenant would be held without displacing another.
+    pub(crate) fn has_place(&self, tenant: u64) -> bool {
+        self.held.has_place(tenant)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -119,7 +135,7 @@ impl WaitingQueue {
 
     /// When time alone changes something: a request expires, or all are examined again.
     pub(crate) fn next_event(&self) -> Option<Time> {
-        [self.held.next_expiry(), self.retick].into_iter().flatten().min()
+        [self.held.next_expiry(), self.retick, self.left_until].into_iter().flatten().min()
     }
 
     /// Whether the last search released nothing, so that the next one waits for a reason.
@@ -158,6 +174,7 @@ impl WaitingQueue {
         since: Time,
     ) -> Result<Option<RequestId>, RejectWhy> {
         let displaced = self.held.push(request, since)?;
+        self.shared.changed();
         self.search.look_by(self.held.may_wait_until(since, request.deadline).max(now));
         self.retick.get_or_insert(now + RETICK);
         Ok(displaced)
@@ -182,6 +199,7 @@ impl WaitingQueue {
     /// Moves a request to those whose model has no replica, or back. The queue is then searched for
     /// it.
     pub(crate) fn place(&mut self, request: &Request, since: Time, is_absent: bool) {
+        self.shared.changed();
         if self.held.place(request, since, is_absent) && !is_absent {
             self.search.look_by(Time::ZERO);
         }
@@ -201,6 +219,7 @@ impl WaitingQueue {
 
     /// Removes a request to dispatch it: its tokens count against its tenant.
     pub(crate) fn release(&mut self, request: &Request) {
+        self.shared.changed();
         let is_held = self.held.release(request);
         assert!(is_held, "{} leaves the queue once", request.id);
     }
@@ -212,6 +231,7 @@ impl WaitingQueue {
 
     /// Removes a request that will not be served.
     pub(crate) fn remove(&mut self, request: &Request) {
+        self.shared.changed();
         let is_held = self.held.remove(request);
         assert!(is_held, "{} leaves the queue once", request.id);
     }
@@ -222,7 +242,7 @@ impl WaitingQueue {
         if is_due {
             self.retick = None;
         }
-        is_due
+        self.take_back(now) || is_due
     }
 
     /// Sets when to examine requests again without an event. While no replica is `open`, time alone
@@ -243,6 +263,7 @@ impl WaitingQueue {
     pub(crate) fn look_no_more(&mut self) {
         assert!(self.is_empty(), "held requests are examined again");
         self.retick = None;
+        self.left_until = None;
     }
 
     /// Saves all free capacities, and the peers that accept requests; true if one has grown since

@@ -66,7 +66,7 @@ impl World {
             return;
         }
         let number = self.gateways[usize::from(of)].told_to(by);
-        let all = self.gateways[usize::from(of)].machine.at_replicas();
+        let all = self.gateways[usize::from(of)].machine.at_replicas(self.now);
         let all = all.into_iter().filter_map(|record| self.by_world(of, record)).collect();
         let event = Event::SiblingAnswered { to: by, from: of, number, all };
         self.queue.push(self.now + siblings.delay, event);
@@ -112,7 +112,8 @@ impl World {
     fn tell_of_sibling(&mut self, to: u16, from: u16, record: SiblingRecord) {
         let known = |at: ReplicaId| self.gateways[usize::from(to)].id_of(u32::from(at.0));
         if let Some(record) = with_replica(record, known) {
-            self.tell_machine(to, Input::Sibling { from: SiblingId(from), record });
+            let records = vec![record];
+            self.tell_machine(to, Input::Sibling { from: SiblingId(from), records });
         }
     }
 

@@ -52,8 +52,8 @@ pub(crate) trait Replicas: Send + Sync {
     fn authority(&self, id: ReplicaId) -> Option<Authority>;
 }
 
-/// Most events of siblings' requests that are passed in before others may lock the machine.
-const MOST_AT_ONCE: usize = 64;
+/// Most events that are passed in before others may lock the machine: a sibling's restart with what follows.
+const MOST_AT_ONCE: usize = 2;
 
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
@@ -159,7 +159,7 @@ impl Driver {
             let replica = inner.named_by(&record);
             QueuedRecord { record: Arc::new(record), replica }
         };
-        (true, inner.routing.at_replicas().into_iter().map(told).collect())
+        (true, inner.routing.at_replicas(self.clock.now()).into_iter().map(told).collect())
     }
 
     /// Passes in an event of request `id` that leads to a decision about it.
@@ -252,7 +252,7 @@ impl Inner {
     fn named_by(&self, record: &SiblingRecord) -> Option<Authority> {
         match record {
             SiblingRecord::Sent(request) => self.replicas.authority(request.replica),
-            SiblingRecord::FirstToken { .. } | SiblingRecord::Ended { .. } => None,
+            _ => None,
         }
     }
 

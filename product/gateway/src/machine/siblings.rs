@@ -31,7 +31,7 @@ impl QueuedRecord {
         match &*self.record {
             SiblingRecord::Sent(request) => request.blocks.len(),
             SiblingRecord::Ended { cached, .. } => cached.as_ref().map_or(0, |c| c.blocks.len()),
-            SiblingRecord::FirstToken { .. } => 0,
+            SiblingRecord::FirstToken { .. } | SiblingRecord::Queue(_) => 0,
         }
     }
 }
@@ -47,6 +47,8 @@ pub(crate) struct SiblingQueue {
 struct QueueState {
     records: Vec<QueuedRecord>,
     blocks: usize,
+    /// What waits in the queue, if that has changed.
+    queue: Option<QueuedRecord>,
     /// What tenants took from their limits, by the hash of each name.
     units: BTreeMap<u64, Units>,
     /// The requests in flight are to be told instead.
@@ -80,8 +82,13 @@ impl SiblingQueue {
     /// The queued records, oldest first; none if the requests in flight are to be told.
     pub(super) fn take(&self) -> Option<Vec<QueuedRecord>> {
         let mut state = self.state.lock();
+        if state.restarts {
+            return None;
+        }
         state.blocks = 0;
-        (!state.restarts).then(|| std::mem::take(&mut state.records))
+        let mut records = std::mem::take(&mut state.records);
+        records.extend(state.queue.take());
+        Some(records)
     }
 
     /// Notes that the requests in flight were read for it. The machine is locked.
@@ -109,7 +116,10 @@ impl SiblingQueue {
             return;
         }
         state.blocks += record.blocks();
-        if state.records.len() >= MOST_RECORDS || state.blocks > MOST_BLOCKS {
+        if matches!(*record.record, SiblingRecord::Queue(_)) {
+            // Only the newest counts.
+            state.queue = Some(record.clone());
+        } else if state.records.len() >= MOST_RECORDS || state.blocks > MOST_BLOCKS {
             state.restart();
         } else {
             state.records.push(record.clone());

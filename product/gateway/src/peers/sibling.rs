@@ -30,6 +30,9 @@ const COLLECTED: Duration = Duration::from_millis(2);
 /// How long reasons to tell everything again are collected: a sibling asks about each of its replicas.
 const RESTARTS: Duration = Duration::from_millis(20);
 
+/// Most records that are passed to the machine at a time.
+const MOST_AT_ONCE: usize = 64;
+
 /// What was told to a sibling and heard from it, since the start.
 #[derive(Debug, Default)]
 pub(super) struct SiblingTraffic {
@@ -72,7 +75,12 @@ pub(super) async fn tell(
         let (mut batches, hashes) = (Batches::new(restart), hashes());
         for queued in records {
             let replica = queued.replica.as_ref().map(Authority::as_str);
-            batches.push(&queued.record, replica, hashes);
+            match &*queued.record {
+                SiblingRecord::Queue(lines) => {
+                    batches.set_queue(lines, |model| region.fleet.models.name(model));
+                }
+                record => batches.push(record, replica, hashes),
+            }
         }
         let units = match restart {
             true => rates.levels(),
@@ -126,11 +134,16 @@ pub(super) fn hear(
 ) {
     SiblingTraffic::count(&traffic.heard, &batch);
     let restarts = batch.restarts().then_some(Input::SiblingLost(from));
+    let queue = batch.queue(|model| region.fleet.models.get(model)).map(SiblingRecord::Queue);
     let (replicas, records) = batch.into_records();
     let here: Vec<_> = replicas.iter().map(|replica| region.fleet.at(replica)).collect();
     let records = records.into_iter().filter_map(|record| localised(record, &here, hashes));
-    let records = records.map(|record| Input::Sibling { from, record });
-    region.driver.tell_each(restarts.into_iter().chain(records));
+    let mut records = records.chain(queue);
+    let inputs = std::iter::from_fn(|| {
+        let records: Vec<_> = records.by_ref().take(MOST_AT_ONCE).collect();
+        (!records.is_empty()).then_some(Input::Sibling { from, records })
+    });
+    region.driver.tell_each(restarts.into_iter().chain(inputs));
 }
 
 /// A record with this gateway's id of its replica; none if the replica is not here.
@@ -150,7 +163,7 @@ fn localised(
         SiblingRecord::Ended { id, ending, cached } => {
             SiblingRecord::Ended { id, ending, cached: cached.filter(|_| hashes) }
         }
-        first @ SiblingRecord::FirstToken { .. } => first,
+        other => other,
     })
 }
 

@@ -12,11 +12,13 @@ pub const MOST_REPLICAS: usize = 1024;
 /// Most blocks in one message.
 pub const MOST_BLOCKS: usize = 8192;
 /// Most events of siblings' requests in one message.
-pub const MOST_EVENTS: usize = 512;
+pub const MOST_EVENTS: usize = 384;
 /// Most replicas that those events may name.
 pub const MOST_NAMED: usize = 96;
 /// Most tenants whose limits one message has.
 pub(super) const MOST_TENANTS: usize = 1024;
+/// Most lines of a queue, and the most models that they name.
+pub(super) const MOST_LINES: usize = 64;
 /// Most models that a peer may report.
 pub const MOST_MODELS: usize = 256;
 /// Most bytes of a model's name.
@@ -28,14 +30,16 @@ pub(super) const MOST_NAME: usize = 64;
 
 // Of each block its hash, and at most a chain of its own with two numbers.
 const _: () = assert!(MOST_BLOCKS * (8 + 2 + 3) + MOST_HOST < MOST_MESSAGE, "the most blocks fit");
-// Of each event its id, a replica and four numbers with their tags and lengths, and of each replica its
-// host and port.
+// Of each event its id, a replica, four numbers, two hashes and a class with their tags and lengths, and
+// of each replica its host and port.
 const _: () = assert!(
-    MOST_BLOCKS * 8 + MOST_EVENTS * 60 + MOST_NAMED * (MOST_HOST + 3) < MOST_MESSAGE,
+    MOST_BLOCKS * 8 + MOST_EVENTS * 85 + MOST_NAMED * (MOST_HOST + 3) < MOST_MESSAGE,
     "the most events fit"
 );
 // Of each tenant a hash and two numbers, with their tags and a length.
 const _: () = assert!(MOST_TENANTS * 40 < MOST_MESSAGE, "the most tenants fit");
+// Of each line four numbers and a hash, with their tags and a length, and of each model its name.
+const _: () = assert!(MOST_LINES * (40 + MOST_MODEL + 3) < MOST_MESSAGE, "the most lines fit");
 // Of each model its name, with a tag and a length of two bytes.
 const _: () = assert!(MOST_MODELS * (MOST_MODEL + 3) < MOST_MESSAGE, "the most models fit");
 

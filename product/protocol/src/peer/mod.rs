@@ -31,6 +31,7 @@ mod places;
 #[rustfmt::skip]
 #[allow(unreachable_pub)]
 mod proto;
+mod queue;
 mod rules;
 mod siblings;
 mod telling;

@@ -125,6 +125,34 @@ pub struct Siblings {
     /// After a restart instead, all that is not earned back.
     #[prost(message, repeated, tag = "5")]
     pub levels: ::prost::alloc::vec::Vec<SiblingUnits>,
+    /// What waits in the sender's queue, if that has changed, in a message of its own.
+    #[prost(message, optional, tag = "6")]
+    pub queue: ::core::option::Option<SiblingQueue>,
+}
+/// All that waits for capacity. It replaces earlier ones.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SiblingQueue {
+    /// The models that `lines` name by their place in this list.
+    #[prost(string, repeated, tag = "1")]
+    pub models: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub lines: ::prost::alloc::vec::Vec<SiblingLine>,
+}
+/// The requests of a tenant and class for a model.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SiblingLine {
+    #[prost(uint32, tag = "1")]
+    pub model: u32,
+    /// A hash of the tenant's name.
+    #[prost(fixed64, tag = "2")]
+    pub tenant: u64,
+    #[prost(enumeration = "SiblingClass", tag = "3")]
+    pub class: i32,
+    #[prost(uint32, tag = "4")]
+    pub held: u32,
+    /// How long the oldest has waited, ms.
+    #[prost(float, tag = "5")]
+    pub waited_ms: f32,
 }
 /// Units of one tenant's two limits per minute. Negative ones were given back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -174,6 +202,13 @@ pub struct SiblingSent {
     pub unmatched_tokens: f32,
     #[prost(float, tag = "6")]
     pub reply_tokens: f32,
+    /// Hashes of the names of tenant and session.
+    #[prost(fixed64, tag = "7")]
+    pub tenant: u64,
+    #[prost(fixed64, optional, tag = "8")]
+    pub session: ::core::option::Option<u64>,
+    #[prost(enumeration = "SiblingClass", tag = "9")]
+    pub class: i32,
 }
 /// Its prompt is computed.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -334,6 +369,35 @@ pub struct Replica {
     /// Replicas for prefill and for decode form pairs if this is equal.
     #[prost(fixed32, tag = "18")]
     pub partner: u32,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SiblingClass {
+    Normal = 0,
+    Low = 1,
+    High = 2,
+}
+impl SiblingClass {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Low => "LOW",
+            Self::High => "HIGH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NORMAL" => Some(Self::Normal),
+            "LOW" => Some(Self::Low),
+            "HIGH" => Some(Self::High),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -6,7 +6,8 @@
 
 use bytes::BufMut;
 use meridian_base::{
-    Branch, PromptTiming, ReplicaId, RequestId, SiblingEnding, SiblingRecord, SiblingRequest,
+    Branch, ModelId, PromptTiming, ReplicaId, RequestId, SiblingEnding, SiblingLine, SiblingRecord,
+    SiblingRequest,
 };
 use prost::Message;
 
@@ -15,6 +16,7 @@ use super::bounds::{
 };
 use super::proto;
 use super::proto::sibling_event::Kind;
+use super::queue::{self, class, priority};
 
 /// Protobuf's marker of a length-delimited field.
 const LENGTH_DELIMITED: u8 = 2;
@@ -52,6 +54,11 @@ impl SiblingBatch {
         self.0.levels.iter().map(units)
     }
 
+    /// What waits in the sender's queue, if it tells that; without the lines of models of no known `id`.
+    pub fn queue(&self, id: impl Fn(&str) -> Option<ModelId>) -> Option<Vec<SiblingLine>> {
+        self.0.queue.as_ref().map(|told| queue::read(told, id))
+    }
+
     /// Its length as a field of a message, without the tag.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -81,6 +88,7 @@ impl SiblingBatch {
         let blocks = sent.events.iter().map(|event| blocks(event).len()).sum();
         at_most("blocks", blocks, MOST_BLOCKS)?;
         sent.events.iter().try_for_each(|event| check(event, sent.replicas.len()))?;
+        sent.queue.iter().try_for_each(queue::check)?;
         Ok(SiblingBatch(sent))
     }
 }
@@ -91,6 +99,7 @@ pub struct Batches {
     full: Vec<SiblingBatch>,
     /// What tenants took; levels if it restarts.
     units: Vec<proto::SiblingUnits>,
+    queue: Option<proto::SiblingQueue>,
     restarts: bool,
     open: proto::Siblings,
     /// Of the open one.
@@ -102,7 +111,14 @@ impl Batches {
     #[must_use]
     pub fn new(restart: bool) -> Batches {
         let open = proto::Siblings { restart, ..proto::Siblings::default() };
-        Batches { full: Vec::new(), units: Vec::new(), restarts: restart, open, blocks: 0 }
+        Batches {
+            full: Vec::new(),
+            units: Vec::new(),
+            queue: None,
+            restarts: restart,
+            open,
+            blocks: 0,
+        }
     }
 
     /// Adds a record. One that a request was sent needs host and port of its replica. With `hashes`, the
@@ -112,7 +128,7 @@ impl Batches {
         if replica.is_none() && matches!(record, SiblingRecord::Sent(_)) {
             return;
         }
-        let mut event = event(record, hashes);
+        let Some(mut event) = event(record, hashes) else { return };
         let blocks = blocks(&event).len();
         let named = &self.open.replicas;
         let is_new = replica.is_some_and(|new| named.iter().all(|named| named != new));
@@ -136,11 +152,20 @@ impl Batches {
         self.units.push(proto::SiblingUnits { tenant, requests, tokens });
     }
 
+    /// Sets what waits in the queue; lines of models without a `name` are left out.
+    pub fn set_queue(&mut self, lines: &[SiblingLine], name: impl Fn(ModelId) -> Option<String>) {
+        self.queue = Some(queue::written(lines, name));
+    }
+
     /// The messages; none if there is nothing to tell.
     #[must_use]
     pub fn finish(mut self) -> Vec<SiblingBatch> {
         if self.open.restart || !self.open.events.is_empty() {
             self.full.push(SiblingBatch(self.open));
+        }
+        if self.queue.is_some() {
+            let batch = proto::Siblings { queue: self.queue, ..proto::Siblings::default() };
+            self.full.push(SiblingBatch(batch));
         }
         for units in self.units.chunks(MOST_TENANTS) {
             let (taken, levels) = match self.restarts {
@@ -168,8 +193,8 @@ fn units(sent: &proto::SiblingUnits) -> (u64, i64, i64) {
     (sent.tenant, sent.requests, sent.tokens)
 }
 
-/// A record without the place of its replica.
-fn event(record: &SiblingRecord, hashes: bool) -> proto::SiblingEvent {
+/// A record without the place of its replica; none for a queue, which is told on its own.
+fn event(record: &SiblingRecord, hashes: bool) -> Option<proto::SiblingEvent> {
     let (id, kind) = match record {
         SiblingRecord::Sent(request) => (request.id, Kind::Sent(sent(request, hashes))),
         SiblingRecord::FirstToken { id, prompt } => {
@@ -181,8 +206,9 @@ fn event(record: &SiblingRecord, hashes: bool) -> proto::SiblingEvent {
             let ending = proto::SiblingEnding::from(*ending).into();
             (*id, Kind::Ended(proto::SiblingEnded { ending, cached }))
         }
+        SiblingRecord::Queue(_) => return None,
     };
-    proto::SiblingEvent { id: id.0, kind: Some(kind) }
+    Some(proto::SiblingEvent { id: id.0, kind: Some(kind) })
 }
 
 fn sent(request: &SiblingRequest, hashes: bool) -> proto::SiblingSent {
@@ -195,6 +221,9 @@ fn sent(request: &SiblingRequest, hashes: bool) -> proto::SiblingSent {
         prompt_tokens: number(request.prompt_tokens),
         unmatched_tokens: number(request.unmatched_tokens),
         reply_tokens: number(request.reply_tokens),
+        tenant: request.tenant,
+        session: request.session,
+        class: class(request.priority).into(),
     }
 }
 
@@ -255,6 +284,9 @@ fn record(event: proto::SiblingEvent) -> Option<SiblingRecord> {
     Some(match event.kind? {
         Kind::Sent(sent) => SiblingRecord::Sent(SiblingRequest {
             id,
+            tenant: sent.tenant,
+            session: sent.session,
+            priority: priority(sent.class()),
             replica: ReplicaId(u16::try_from(sent.replica).expect("is a place in a short list")),
             blocks: sent.blocks,
             block_tokens: sent.block_tokens,

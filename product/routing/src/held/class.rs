@@ -6,9 +6,9 @@
 //! credit. `turns.rs` orders the requests of one tenant. Requests with a deadline go before those
 //! without, least laxity first.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use meridian_base::{Duration, RequestId, Time};
+use meridian_base::{Duration, ModelId, RequestId, SiblingLine, Time};
 
 use super::HeldConfig;
 use super::sessions::Sessions;
@@ -21,6 +21,7 @@ pub(super) struct Entry {
     pub(super) since: Time,
     pub(super) deadline: Option<Time>,
     pub(super) session: Option<u64>,
+    pub(super) model: ModelId,
     tokens: u32,
 }
 
@@ -35,6 +36,8 @@ impl Entry {
 struct Tenant {
     queue: VecDeque<Entry>,
     served: u64,
+    /// Whether siblings hold requests of it.
+    is_elsewhere: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +62,10 @@ impl Class {
         self.tenants.values().flat_map(|t| t.queue.iter())
     }
 
+    pub(super) fn by_tenant(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        self.tenants.iter().flat_map(|(tenant, line)| line.queue.iter().map(|e| (*tenant, e)))
+    }
+
     pub(super) fn by_age(&self) -> impl Iterator<Item = RequestId> + '_ {
         self.ages.keys().map(|(_, id)| *id)
     }
@@ -68,13 +75,13 @@ impl Class {
     }
 
     pub(super) fn push(&mut self, request: &Request, since: Time) {
-        let level = self.tenants.values().map(|t| t.served).min().unwrap_or(0);
+        let level = self.level();
         let line = self.tenants.entry(request.tenant).or_default();
         if line.queue.is_empty() {
             line.served = line.served.max(level);
         }
-        let Request { id, deadline, session, prompt_tokens: tokens, .. } = *request;
-        line.queue.push_back(Entry { id, since, deadline, session, tokens });
+        let Request { id, deadline, session, model, prompt_tokens: tokens, .. } = *request;
+        line.queue.push_back(Entry { id, since, deadline, session, model, tokens });
         let before = self.ages.insert((since, id), request.tenant);
         assert!(before.is_none(), "{id} is held once");
     }
@@ -87,7 +94,7 @@ impl Class {
         if served {
             line.served += entry.tokens();
         }
-        if line.queue.is_empty() {
+        if line.queue.is_empty() && !line.is_elsewhere {
             self.tenants.remove(&tenant);
         }
         let age = self.ages.remove(&(entry.since, id));
@@ -149,7 +156,13 @@ impl Class {
     pub(super) fn check(&self) {
         let lines: usize = self.tenants.values().map(|line| line.queue.len()).sum();
         assert_eq!(lines, self.ages.len(), "each held request is in one line and has one age");
-        assert!(self.tenants.values().all(|line| !line.queue.is_empty()), "no tenant without one");
+        let waits = |line: &Tenant| line.is_elsewhere || !line.queue.is_empty();
+        assert!(self.tenants.values().all(waits), "no tenant without one");
+    }
+
+    /// What the least served tenant was served.
+    fn level(&self) -> u64 {
+        self.tenants.values().map(|t| t.served).min().unwrap_or(0)
     }
 
     fn with_deadline(&self) -> impl Iterator<Item = (Time, RequestId)> + '_ {
@@ -171,5 +184,40 @@ impl Class {
             *served += turn.entry.tokens();
             visit(turn);
         }
+    }
+}
+
+/// The requests of this class at siblings.
+impl Class {
+    /// Sets the tenants of which siblings hold requests: they take turns with the others.
+    pub(super) fn set_elsewhere(&mut self, tenants: &BTreeSet<u64>) {
+        let level = self.level();
+        for tenant in tenants {
+            let starts = || Tenant { served: level, ..Tenant::default() };
+            self.tenants.entry(*tenant).or_insert_with(starts);
+        }
+        self.tenants.retain(|tenant, line| {
+            line.is_elsewhere = tenants.contains(tenant);
+            line.is_elsewhere || !line.queue.is_empty()
+        });
+    }
+
+    /// A sibling served a tenant so many tokens.
+    pub(super) fn served_elsewhere(&mut self, tenant: u64, tokens: u64) {
+        if let Some(line) = self.tenants.get_mut(&tenant) {
+            line.served += tokens;
+        }
+    }
+
+    /// Whether the turn of the oldest request of a sibling's line, which arrived at `since`, comes before
+    /// that of a request of the same class that arrived at `arrived`.
+    pub(super) fn goes_before(
+        &self,
+        (line, since): (&SiblingLine, Time),
+        request: &Request,
+        arrived: Time,
+    ) -> bool {
+        let served = |tenant| self.tenants.get(&tenant).map_or_else(|| self.level(), |t| t.served);
+        (served(line.tenant), since) < (served(request.tenant), arrived)
     }
 }

@@ -8,8 +8,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use meridian_base::{Duration, Time};
 
-use crate::request::Request;
-
 /// Most sessions that are known at a time.
 const MOST: usize = 4096;
 /// About as long as an agent's task: a session that rests this long counts as half as large.
@@ -26,11 +24,11 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Counts tokens that a request's session was served. Requests without one are not counted.
-    pub(super) fn charge(&mut self, now: Time, request: &Request, tokens: u32) {
+    /// Counts tokens that a tenant's session was served. Requests without one are not counted.
+    pub(super) fn charge(&mut self, now: Time, tenant: u64, session: Option<u64>, tokens: u32) {
         self.age(now);
-        let Some(session) = request.session else { return };
-        let session = (request.tenant, session);
+        let Some(session) = session else { return };
+        let session = (tenant, session);
         if self.tokens.len() >= MOST && !self.tokens.contains_key(&session) {
             self.forget_small();
         }

@@ -83,10 +83,9 @@ fn sessions_of_a_tenant_take_turns() {
 #[test]
 fn sessions_are_bounded() {
     let mut sessions = Sessions::default();
-    let large = by(1, 0, 0);
-    sessions.charge(Time::ZERO, &large, 1 << 20);
+    sessions.charge(Time::ZERO, 1, Some(1), 1 << 20);
     for session in 2..20_000 {
-        sessions.charge(Time::ZERO, &by(session, session, 0), 100);
+        sessions.charge(Time::ZERO, 1, Some(session), 100);
         assert_eq!(sessions.served(1, session), 100);
         assert!(sessions.len() <= 4096);
     }

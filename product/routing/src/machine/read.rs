@@ -40,6 +40,12 @@ impl Routing {
         self.queue.len()
     }
 
+    /// Requests that siblings hold since no replica has capacity, as they reported.
+    #[must_use]
+    pub fn held_at_siblings(&self) -> u32 {
+        self.queue.held_elsewhere()
+    }
+
     /// Sessions that the queue's turns know, and the largest one's share of the tokens that all of them were served.
     #[must_use]
     pub fn sessions(&self) -> (u32, f64) {

@@ -3,6 +3,7 @@
 use meridian_base::{PeerId, Priority, ReplicaId, RequestId, Time};
 
 use super::Routing;
+use crate::active::Active;
 use crate::decide::{Choice, Sending};
 use crate::why::Ineligible;
 
@@ -67,8 +68,7 @@ impl Routing {
     pub fn anybody_open(&self) -> bool {
         // A request pinned to a draining replica may still go there.
         let drains = |id: &ReplicaId| self.fleet.row(*id).closed == Some(Ineligible::Draining);
-        let rooms = self.fleet.rooms().iter().zip(self.fleet.replicas().rows());
-        rooms.into_iter().any(|(room, row)| *room >= 0.0 && row.pool.role.answers())
+        self.fleet.has_room()
             || self.fleet.ids().iter().any(drains)
             || self.regions.are_open() && self.regions.ids().iter().any(|id| self.takes(*id))
     }
@@ -120,11 +120,11 @@ impl Routing {
             }
             let Some(mut active) = self.actives.take(id) else { continue };
             let choice = self.choose(now, &mut active);
+            if choice == Choice::Hold {
+                self.note_wait(now, &active);
+            }
             self.actives.insert(active);
-            let Choice::Send(to) = choice else {
-                self.note_giving_way();
-                continue;
-            };
+            let Choice::Send(to) = choice else { continue };
             match to.score() {
                 Some(score) if impatient != Some(id) => {
                     if best.is_none_or(|(least, ..)| score < least) {
@@ -141,10 +141,13 @@ impl Routing {
         Some((to, id))
     }
 
-    /// Notes that a request waits for other sessions' prompts, if the newest decision was so.
-    pub(super) fn note_giving_way(&mut self) {
+    /// Notes why a request waits although it would fit, if the newest decision was so.
+    pub(super) fn note_wait(&mut self, now: Time, active: &Active) {
         if self.buffers.newest.gives_way {
             self.queue.gives_way();
+        }
+        if self.buffers.newest.is_left {
+            self.queue.leave(now, &active.request, active.arrived);
         }
     }
 

@@ -40,7 +40,7 @@ impl Routing {
                 self.refuse(now, &active, RejectWhy::NoRoom);
             }
             Choice::Hold => {
-                self.note_giving_way();
+                self.note_wait(now, &active);
                 self.hold(now, active);
             }
             Choice::Refuse(why) => self.refuse(now, &active, why),

@@ -22,9 +22,9 @@ use crate::siblings::Theirs;
 
 /// Reports to siblings.
 impl Routing {
-    /// Everything about the requests at replicas, for a sibling that knows nothing of them.
+    /// Everything about the requests at replicas and in the queue, for a sibling that knows nothing of them.
     #[must_use]
-    pub fn at_replicas(&self) -> Vec<SiblingRecord> {
+    pub fn at_replicas(&self, now: Time) -> Vec<SiblingRecord> {
         let mut all = Vec::new();
         for active in self.actives.dispatched() {
             let (replica, unmatched) = match (active.stage, active.fetch) {
@@ -38,7 +38,19 @@ impl Routing {
                 all.push(SiblingRecord::FirstToken { id, prompt: None });
             }
         }
+        all.push(SiblingRecord::Queue(self.queue.shared_lines(now)));
         all
+    }
+
+    /// Reports what waits for capacity, if that has changed.
+    pub(super) fn share_queue(&mut self, now: Time) {
+        if !self.config.has_siblings {
+            return;
+        }
+        let Routing { fleet, queue, log, .. } = self;
+        if let Some(lines) = queue.to_share(now, || fleet.has_room()) {
+            log.say(Output::Share(SiblingRecord::Queue(lines)));
+        }
     }
 
     /// Reports that a request was sent to a replica.
@@ -83,7 +95,15 @@ impl Routing {
 
 /// Reports from siblings.
 impl Routing {
-    pub(super) fn sibling_tells(&mut self, now: Time, from: SiblingId, record: SiblingRecord) {
+    /// Capacity is given away only after all events: some of it may have been taken meanwhile.
+    pub(super) fn sibling_tells(&mut self, now: Time, from: SiblingId, all: Vec<SiblingRecord>) {
+        for record in all {
+            self.sibling_event(now, from, record);
+        }
+        self.release(now);
+    }
+
+    fn sibling_event(&mut self, now: Time, from: SiblingId, record: SiblingRecord) {
         match record {
             SiblingRecord::Sent(request) => self.sibling_sent(now, from, request),
             SiblingRecord::FirstToken { id, prompt } => {
@@ -94,8 +114,8 @@ impl Routing {
                     self.sibling_ended(now, &theirs, ending, cached);
                 }
             }
+            SiblingRecord::Queue(lines) => self.queue.set_elsewhere(now, from, &lines),
         }
-        self.release(now);
     }
 
     /// The requests of a sibling that is gone no longer count, and nothing is known of how they ended.
@@ -103,6 +123,7 @@ impl Routing {
         for theirs in self.siblings.take_all(from) {
             self.leave_as_sibling(now, &theirs);
         }
+        self.queue.sibling_lost(from);
         self.release(now);
     }
 
@@ -123,6 +144,7 @@ impl Routing {
         let reply = if is_count(request.reply_tokens) { request.reply_tokens } else { 0.0 };
         let request = SiblingRequest { reply_tokens: reply, ..request };
         let work = Work { prompt, prefill, kv: prefill, reply, sent: now };
+        self.queue.served_elsewhere(now, from, &request);
         self.fleet.update(now, replica, |r| r.sent_by_sibling(now, work));
         self.siblings.insert(from, Theirs { request, sent: now, first_token: false });
         self.sibling_caches(now, from, id);
@@ -183,6 +205,9 @@ impl Routing {
     ) {
         let SiblingRequest { replica, blocks, block_tokens, .. } = &theirs.request;
         let replica = *replica;
+        if ending == SiblingEnding::Answered {
+            self.queue.answered_elsewhere(now, &theirs.request);
+        }
         let others = self.fleet.has_others(replica);
         self.leave_as_sibling(now, theirs);
         self.fleet.update(now, replica, |r| match ending {
@@ -229,6 +254,9 @@ fn sent(active: &Active, replica: ReplicaId, unmatched_tokens: f32) -> SiblingRe
     SiblingRequest {
         id: request.id,
         replica,
+        tenant: request.tenant,
+        session: request.session,
+        priority: request.priority,
         blocks: request.blocks.clone(),
         block_tokens: request.block_tokens,
         prompt_tokens: request.prompt_tokens as f32,

@@ -15,6 +15,7 @@ mod purity;
 mod regions;
 mod registry;
 mod sampling;
+mod sibling_queues;
 mod siblings;
 
 /// The policies that the tests go through. `meridian-rivals` has the same tests, with those of other

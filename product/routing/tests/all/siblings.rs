@@ -63,7 +63,8 @@ impl Pair {
 
     fn tell(&mut self, from: usize, record: SiblingRecord) {
         let other = &mut self.gateways[1 - from];
-        other.handle(self.now, Input::Sibling { from: SiblingId(from as u16), record });
+        let records = vec![record];
+        other.handle(self.now, Input::Sibling { from: SiblingId(from as u16), records });
         while let Some(output) = other.poll() {
             assert!(!matches!(output, Output::Share(_)), "a sibling's word is not passed on");
             if let Output::Dispatch { id, .. } = output {
@@ -170,7 +171,7 @@ fn siblings_know_the_same() {
 fn losses_end_with_a_snapshot() {
     let mut pair = Pair::new(11, 0.3);
     (0..2000).for_each(|number| pair.step(number));
-    let all = pair.gateways[0].at_replicas();
+    let all = pair.gateways[0].at_replicas(pair.now);
     assert!(!all.is_empty(), "requests are at replicas");
     let now = pair.now;
     pair.gateways[1].handle(now, Input::SiblingLost(SiblingId(0)));

@@ -1,7 +1,8 @@
 //! Records for siblings: as they were sent, within limits, whatever the bytes.
 
 use meridian_base::{
-    Branch, PromptTiming, ReplicaId, RequestId, SiblingEnding, SiblingRecord, SiblingRequest,
+    Branch, ModelId, Priority, PromptTiming, ReplicaId, RequestId, SiblingEnding, SiblingLine,
+    SiblingRecord, SiblingRequest,
 };
 
 use super::*;
@@ -17,6 +18,9 @@ fn request(id: u64, replica: u16, blocks: Vec<u64>) -> SiblingRequest {
         prompt_tokens: 700.0,
         unmatched_tokens: 30.5,
         reply_tokens: 120.0,
+        tenant: id ^ 0xAC3E,
+        session: (id % 2 == 0).then_some(id),
+        priority: Priority::ALL[id as usize % 3],
     }
 }
 
@@ -205,7 +209,7 @@ fn broken_batches_are_refused() {
     let error = batch(one(), vec![sent(0, 0.0, vec![1; MOST_BLOCKS + 1])]);
     assert_eq!(error, "blocks: 8193 were sent; send at most 8192");
     let error = batch(one(), vec![sent(0, 0.0, Vec::new()); MOST_EVENTS + 1]);
-    assert_eq!(error, "events: 513 were sent; send at most 512");
+    assert_eq!(error, "events: 385 were sent; send at most 384");
     let error = batch(vec!["a:1".to_owned(); MOST_NAMED + 1], Vec::new());
     assert_eq!(error, "replicas: 97 were sent; send at most 96");
     let error = batch(vec!["h".repeat(301)], Vec::new());
@@ -223,7 +227,7 @@ fn broken_batches_are_refused() {
     assert_eq!(error, "keep: 8193 were sent; send at most 8192");
 }
 
-// A request costs 8 bytes for each block of its prompt, and some 80 more for its three records.
+// A request costs 8 bytes for each block of its prompt, and some 100 more for its three records.
 #[test]
 fn bytes_of_a_request() {
     let prompt = Some(PromptTiming { ttft_ms: 80.0, tokens: 30.0, in_front: 0.0 });
@@ -235,7 +239,7 @@ fn bytes_of_a_request() {
         SiblingRecord::Ended { id, ending, cached },
     ];
     let bytes = |n| batches(false, &records[..n], true)[0].bytes();
-    expect_test::expect!["[205, 20, 32]"]
+    expect_test::expect!["[223, 20, 32]"]
         .assert_eq(&format!("{:?}", [bytes(1), bytes(2) - bytes(1), bytes(3) - bytes(2)]));
 }
 
@@ -262,4 +266,38 @@ fn units_of_tenants() {
         assert_eq!((has, has_not), (&all, &none));
         assert_eq!((sent.len(), sent[0].restarts()), (3, restart));
     }
+}
+
+// What waits is told in a message of its own, with the listener's numbers of the models. Lines of models
+// that one of the two cannot name are left out, and so are those over the most.
+#[test]
+fn queues_arrive() {
+    let line = |model: u16, tenant| SiblingLine {
+        priority: Priority::ALL[usize::from(model) % 3],
+        tenant,
+        model: ModelId(model),
+        held: 3,
+        waited_ms: 1250.5,
+    };
+    let told = |lines: &[SiblingLine]| {
+        let mut batches = Batches::new(false);
+        batches.set_queue(lines, |id| (id.0 < 9).then(|| format!("model-{}", id.0)));
+        let batches = batches.finish();
+        assert_eq!(batches.len(), 1);
+        let bytes = encoded(&Tell::Siblings(batches[0].clone()));
+        let Ok(Tell::Siblings(heard)) = Tell::decode(bytes.as_slice()) else {
+            panic!("is refused")
+        };
+        let id =
+            |name: &str| Some(ModelId(100 + name.strip_prefix("model-")?.parse::<u16>().ok()?));
+        heard.queue(|name| id(name).filter(|id| id.0 != 103)).expect("was told")
+    };
+    let here = |line: SiblingLine| SiblingLine { model: ModelId(100 + line.model.0), ..line };
+    let lines = [line(2, 7), line(0, 8), line(2, 9), line(3, 7), line(9, 7)];
+    assert_eq!(told(&lines), lines[..3].iter().copied().map(here).collect::<Vec<_>>());
+    assert_eq!(told(&[]), []);
+    let many: Vec<_> = (0..100).map(|tenant| line(1, tenant)).collect();
+    assert_eq!(told(&many).len(), 64);
+    let record = SiblingRecord::FirstToken { id: RequestId(1), prompt: None };
+    assert_eq!(batches(false, &[record], true)[0].queue(|_| None), None);
 }

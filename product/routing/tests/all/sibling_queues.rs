@@ -1,0 +1,300 @@
+//! The queues of gateways of one region: capacity goes to the request whose turn it is, wherever it waits.
+
+use std::collections::BTreeMap;
+
+use meridian_base::{
+    Duration, ModelId, Pool, Priority, ReplicaId, RequestId, SiblingId, SiblingLine, SiblingRecord,
+    SiblingRequest, Time,
+};
+use meridian_routing::{
+    Admission, Config, Input, Load, Outcome, Output, ReplicaSpec, Request, Routing, policy,
+};
+
+const REPLICAS: u16 = 2;
+const SLOTS: u32 = 4;
+const SERVED: Duration = Duration::from_secs(1);
+
+enum Event {
+    Arrives(usize, Request),
+    Ends(usize, RequestId),
+    Hears { to: usize, from: usize, records: Vec<SiblingRecord> },
+}
+
+/// Gateways in front of replicas that take four requests each, for a second each.
+struct Region {
+    gateways: Vec<Routing>,
+    events: BTreeMap<(Time, u64), Event>,
+    count: u64,
+    now: Time,
+    delay: Duration,
+    /// Whether records arrive.
+    tells: bool,
+    /// When each request arrived, and when it was sent.
+    arrived: BTreeMap<RequestId, Time>,
+    sent: BTreeMap<RequestId, Time>,
+    most_at_once: usize,
+    at_once: usize,
+}
+
+impl Region {
+    fn new(gateways: usize, delay: Duration) -> Region {
+        let mut config = Config::new(policy::find("meridian").unwrap());
+        config.has_siblings = gateways > 1;
+        config.admission = Admission::Outstanding { max: SLOTS };
+        config.held.max_wait = Duration::from_secs(600);
+        let mut region = Region {
+            gateways: (0..gateways).map(|at| Routing::new(config.clone(), at as u64)).collect(),
+            events: BTreeMap::new(),
+            count: 0,
+            now: Time::ZERO,
+            delay,
+            tells: true,
+            arrived: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            most_at_once: 0,
+            at_once: 0,
+        };
+        for id in (0..REPLICAS).map(ReplicaId) {
+            let spec = ReplicaSpec {
+                models: vec![ModelId(0), ModelId(1)],
+                kv_tokens: Some(5_000_000),
+                slots: None,
+                weight: 1,
+                rtt: Duration::ZERO,
+                place: Default::default(),
+                pool: Pool::default(),
+            };
+            for at in 0..gateways {
+                region.handle(at, Input::Joined { id, spec: spec.clone() });
+            }
+        }
+        region
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.count += 1;
+        self.events.insert((time, self.count), event);
+    }
+
+    /// A request arrives at a gateway after so many milliseconds.
+    fn arrives(&mut self, at: usize, ms: u64, change: impl FnOnce(&mut Request)) -> RequestId {
+        let id = RequestId(self.count + 1);
+        let mut request = Request { prompt_tokens: 100, ..Request::plain(id, ModelId(0)) };
+        change(&mut request);
+        self.arrived.insert(id, Time::from_millis(ms));
+        self.at(Time::from_millis(ms), Event::Arrives(at, request));
+        id
+    }
+
+    fn handle(&mut self, at: usize, input: Input) {
+        self.gateways[at].handle(self.now, input);
+        self.carry_out(at);
+    }
+
+    fn carry_out(&mut self, at: usize) {
+        let mut records = Vec::new();
+        while let Some(output) = self.gateways[at].poll() {
+            match output {
+                Output::Dispatch { id, .. } => {
+                    self.sent.insert(id, self.now);
+                    self.at_once += 1;
+                    self.most_at_once = self.most_at_once.max(self.at_once);
+                    self.at(self.now + SERVED, Event::Ends(at, id));
+                }
+                Output::Share(record) if self.tells => records.push(record),
+                Output::Probe(id) => {
+                    let (asked, load) = (self.now, Load::default());
+                    self.gateways[at].handle(self.now, Input::Reported { id, asked, load });
+                }
+                Output::Reject { id, why, .. } => panic!("{id} is refused: {why:?}"),
+                _ => {}
+            }
+        }
+        self.gateways[at].check_invariants();
+        for to in (0..self.gateways.len()).filter(|to| *to != at && !records.is_empty()) {
+            let records = records.clone();
+            self.at(self.now + self.delay, Event::Hears { to, from: at, records });
+        }
+    }
+
+    /// Runs until every request has ended.
+    fn run(&mut self) {
+        while self.sent.len() < self.arrived.len() || self.at_once > 0 {
+            assert!(self.now < Time::from_millis(600_000), "all are served");
+            self.step(Time::MAX);
+        }
+    }
+
+    fn run_until(&mut self, until: Time) {
+        while self.now < until {
+            self.step(until);
+        }
+    }
+
+    fn step(&mut self, until: Time) {
+        let timers = self.gateways.iter().map(|gateway| gateway.poll_timeout());
+        let timer = timers.flatten().min().unwrap_or(Time::MAX);
+        let event = self.events.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
+        if timer.min(event) > until {
+            self.now = until;
+            return;
+        }
+        self.now = self.now.max(timer.min(event));
+        if timer < event {
+            for at in 0..self.gateways.len() {
+                self.gateways[at].handle_timeout(self.now);
+                self.carry_out(at);
+            }
+            return;
+        }
+        let (_, event) = self.events.pop_first().expect("it is due");
+        match event {
+            Event::Arrives(at, request) => self.handle(at, Input::Arrived(request)),
+            Event::Ends(at, id) => {
+                self.at_once -= 1;
+                let (usage, extended, served, retry) = (None, None, None, false);
+                let outcome = Outcome::Done;
+                self.handle(at, Input::Finished { id, outcome, retry, usage, extended, served });
+            }
+            Event::Hears { to, from, records } => {
+                let from = SiblingId(from as u16);
+                self.handle(to, Input::Sibling { from, records });
+            }
+        }
+    }
+
+    fn waited(&self, id: RequestId) -> Duration {
+        self.sent[&id].since(self.arrived[&id])
+    }
+
+    fn longest(&self, ids: &[RequestId]) -> Duration {
+        ids.iter().map(|id| self.waited(*id)).max().unwrap()
+    }
+}
+
+const DELAYS: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(20)];
+
+/// One tenant sends 200 requests at once to the first gateway, and another one four a second to the last.
+fn heavy_and_light(gateways: usize, delay: Duration) -> (Region, Vec<RequestId>) {
+    let mut region = Region::new(gateways, delay);
+    (0..200).for_each(|_| _ = region.arrives(0, 10, |r| r.tenant = 1));
+    let light = |n| (gateways - 1, 500 + 250 * n);
+    let light = (0..40u64).map(light).collect::<Vec<_>>();
+    let light =
+        light.into_iter().map(|(at, ms)| region.arrives(at, ms, |r| r.tenant = 2)).collect();
+    region.run();
+    (region, light)
+}
+
+// A tenant takes turns with one that floods another gateway, as it would in one queue.
+#[test]
+fn turns_of_tenants_hold_over_gateways() {
+    let (one, light) = heavy_and_light(1, Duration::ZERO);
+    let alone = one.longest(&light);
+    for gateways in [2, 4] {
+        for delay in DELAYS {
+            let (region, light) = heavy_and_light(gateways, delay);
+            let longest = region.longest(&light);
+            let most = alone + 4 * delay + Duration::from_millis(60);
+            assert!(
+                longest <= most,
+                "{gateways} gateways, {delay:?}: {longest:?}, alone {alone:?}"
+            );
+            let all = u64::from(REPLICAS) * u64::from(SLOTS);
+            let over = region.most_at_once as u64 - all;
+            assert!(over <= 1, "{gateways} gateways, {delay:?}: {over} too many at once");
+        }
+    }
+}
+
+// The oldest request of a tenant goes next, and one of a higher class before it, wherever they wait.
+#[test]
+fn classes_and_ages_hold_over_gateways() {
+    for delay in DELAYS {
+        let mut region = Region::new(3, delay);
+        let all: Vec<_> =
+            (0..120).map(|n| region.arrives(n % 3, 10 + 10 * n as u64, |_| {})).collect();
+        let high = |r: &mut Request| r.priority = Priority::High;
+        let high: Vec<_> = (0..6).map(|n| region.arrives(2, 4000 + n, high)).collect();
+        region.run();
+        assert!(
+            region.longest(&high) <= SERVED + 4 * delay,
+            "{delay:?}: {:?}",
+            region.longest(&high)
+        );
+        let waited = |id: &RequestId| region.waited(*id).as_secs_f64();
+        let early = all[60..80].iter().map(waited);
+        let late = all[80..100].iter().map(waited);
+        let (early, late): (Vec<_>, Vec<_>) = (early.collect(), late.collect());
+        let most = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+        assert!(most(&early) <= most(&late) + 1.2, "{delay:?}: {early:?} {late:?}");
+        let mut order = all.clone();
+        order.sort_by_key(|id| region.sent[id]);
+        let moved =
+            |(at, id): (usize, &RequestId)| at.abs_diff(all.iter().position(|a| a == id).unwrap());
+        let moved = order.iter().enumerate().map(moved).max().unwrap();
+        assert!(moved <= 9, "{delay:?}: one is served {moved} places from its turn");
+    }
+}
+
+// Capacity is left to a sibling for 50 ms: one that sends nothing meanwhile has no precedence until it
+// sends something.
+#[test]
+fn capacity_is_left_for_a_moment_only() {
+    let mut region = Region::new(2, DELAYS[0]);
+    region.tells = false;
+    let ms = Time::from_millis;
+    let line = SiblingLine {
+        priority: Priority::High,
+        tenant: 9,
+        model: ModelId(0),
+        held: 3,
+        waited_ms: 700.0,
+    };
+    let queue = |lines: &[SiblingLine]| SiblingRecord::Queue(lines.to_vec());
+    let tell = |region: &mut Region, at: u64, record| {
+        region.now = ms(at);
+        let records = vec![record];
+        region.handle(0, Input::Sibling { from: SiblingId(1), records });
+    };
+    tell(&mut region, 10, queue(&[line]));
+    assert_eq!(region.gateways[0].held_at_siblings(), 3);
+    let other = region.arrives(0, 20, |r| r.model = ModelId(1));
+    let left = region.arrives(0, 20, |_| {});
+    let later = region.arrives(0, 90, |_| {});
+    region.run();
+    let waited = |region: &Region, id| region.waited(id).as_millis();
+    assert_eq!(waited(&region, other), 0, "no sibling waits for its model");
+    assert_eq!((waited(&region, left), waited(&region, later)), (50, 0));
+    let sent = SiblingRequest {
+        id: RequestId(1),
+        replica: ReplicaId(0),
+        tenant: 9,
+        session: None,
+        priority: Priority::High,
+        blocks: Vec::new(),
+        block_tokens: 16.0,
+        prompt_tokens: 10.0,
+        unmatched_tokens: 10.0,
+        reply_tokens: 10.0,
+    };
+    tell(&mut region, 3_000, SiblingRecord::Sent(sent));
+    let again = region.arrives(0, 3_010, |_| {});
+    region.run();
+    assert_eq!(waited(&region, again), 50);
+    // What it waits for is gone, or it is.
+    for (at, gone) in [(5_000, Some(queue(&[]))), (6_000, None)] {
+        tell(&mut region, at - 10, queue(&[]));
+        tell(&mut region, at, queue(&[line]));
+        let id = region.arrives(0, at + 1, |_| {});
+        region.run_until(ms(at + 20));
+        assert!(!region.sent.contains_key(&id));
+        match gone {
+            Some(record) => tell(&mut region, at + 20, record),
+            None => region.handle(0, Input::SiblingLost(SiblingId(1))),
+        }
+        assert!(region.sent.contains_key(&id));
+        region.run();
+    }
+}
