@@ -140,7 +140,7 @@ impl Gateway {
             resume.check(check);
         }
         if let Some(peers) = &self.peers {
-            peers.check(check);
+            peers.check(self.control.is_some(), check);
         }
         if let Some(control) = &self.control {
             control.check(self.peers.is_some(), check);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::twice::twice;
-use super::{MutualTls, Size, Span};
+use super::{MutualTls, SiblingDiscovery, Size, Span};
 use meridian_base::residency::Term;
 use meridian_protocol::peer::{MOST_TERMS, label, term};
 
@@ -37,6 +37,10 @@ pub struct Peers {
     /// Peers whose digests this gateway follows, and other gateways of its own region.
     #[serde(default)]
     pub gateways: Vec<Peer>,
+    /// Further gateways of this region, found while this one serves. Every gateway of the region may
+    /// connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub siblings: Option<SiblingDiscovery>,
     /// Further gateways that may connect, though this one does not follow them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Accept>,
@@ -172,10 +176,10 @@ impl Peers {
         }
     }
 
-    /// Whether a gateway of this region, which has the same replicas, is listed.
+    /// Whether a gateway of this region, which has the same replicas, is listed or may be found.
     #[must_use]
     pub fn has_siblings(&self, region: &str) -> bool {
-        self.gateways.iter().any(|peer| peer.region == region)
+        self.siblings.is_some() || self.gateways.iter().any(|peer| peer.region == region)
     }
 
     /// The routing machine's settings for peers.
@@ -183,8 +187,11 @@ impl Peers {
         Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
     }
 
-    pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
+    pub(super) fn check(&self, has_control: bool, check: &mut impl FnMut(bool, String)) {
         self.files().check("peers", check);
+        if let Some(siblings) = &self.siblings {
+            siblings.check(has_control, check);
+        }
         let spans =
             [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
         for (name, span) in spans {

@@ -27,6 +27,7 @@ pub const AT_START: &[(&str, &str)] = &[
     ("peers.key", CERTIFIED),
     ("peers.continent", IDENTITY),
     ("peers.gateways", ADDRESS),
+    ("peers.siblings", ADDRESS),
     ("peers.push", KEPT),
     ("peers.beat", KEPT),
     ("peers.gone", KEPT),

@@ -156,6 +156,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
     if let Some(peers) = &config.peers
         && peers.gateways.is_empty()
         && peers.accept.is_empty()
+        && peers.siblings.is_none()
         && config.control.is_none()
     {
         found.push(

@@ -32,6 +32,7 @@ mod registry;
 mod reload;
 mod replicas;
 mod request;
+mod resolve;
 mod serve;
 mod settings;
 mod sources;

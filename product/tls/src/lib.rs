@@ -13,6 +13,7 @@
 mod files;
 mod health;
 mod identity;
+mod of_region;
 mod open;
 mod reread;
 mod revoked;
@@ -23,4 +24,4 @@ pub use identity::{NameError, identity, party};
 pub use open::{of_machine, open_client, open_client_as, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
 pub use revoked::Revoked;
-pub use sides::{client, mutual_server, server};
+pub use sides::{client, client_of_region, mutual_server, server};

@@ -1,11 +1,13 @@
 //! Dials a peer: TCP and TLS, and a check that it is the expected gateway.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use meridian_protocol::peer::Identity;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::tls::Tls;
@@ -51,18 +53,41 @@ pub(super) async fn dial(
     identity: &Identity,
     address: &str,
 ) -> Result<Dialled, DialError> {
+    let (dialled, named) = connect(&own.connector(), identity, address).await?;
+    if &named == identity { Ok(dialled) } else { Err(DialError::Other(named)) }
+}
+
+/// The gateway of this region at `address`.
+pub(super) struct Sighting {
+    pub(super) identity: Identity,
+    /// Whether the address is one of this machine.
+    pub(super) is_here: bool,
+}
+
+/// Finds out which gateway of this region is at `address`.
+pub(super) async fn identify(own: &Tls, address: &str) -> Result<Sighting, DialError> {
+    // Gateways have one certificate each, whichever name the client sends.
+    let (dialled, identity) = connect(&own.finder(), &own.identity, address).await?;
+    let (stream, _) = dialled.stream.get_ref();
+    let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+    let is_here = |(a, b): (SocketAddr, SocketAddr)| a.ip() == b.ip() || b.ip().is_loopback();
+    Ok(Sighting { identity, is_here: ends.is_some_and(is_here) })
+}
+
+/// Connects to a gateway; `name` is sent as its name.
+async fn connect(
+    connector: &TlsConnector,
+    name: &Identity,
+    address: &str,
+) -> Result<(Dialled, Identity), DialError> {
     let unreachable = |error| DialError::Connect(address.to_owned(), error);
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
-    let name = ServerName::try_from(identity.dns_name());
+    let name = ServerName::try_from(name.dns_name());
     let name = name.expect("labels and dots are a DNS name");
-    let stream = own.connector().connect(name, stream).await.map_err(unreachable)?;
+    let stream = connector.connect(name, stream).await.map_err(unreachable)?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let named = meridian_tls::identity(shown)?;
     let certificate = shown.ok_or(meridian_tls::NameError::None)?.clone().into_owned();
-    if &named == identity {
-        Ok(Dialled { stream, certificate })
-    } else {
-        Err(DialError::Other(named))
-    }
+    Ok((Dialled { stream, certificate }, named))
 }

@@ -16,6 +16,7 @@ pub(crate) mod all;
 mod bulletin;
 mod codec;
 mod dial;
+mod discovery;
 mod error_chain;
 mod follow;
 pub(crate) mod forward;
@@ -23,6 +24,7 @@ pub(crate) mod inbound;
 mod keep_line;
 mod line;
 pub(crate) mod link;
+mod links;
 mod listed;
 mod models;
 pub(crate) mod port;
@@ -41,6 +43,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use self::all::Peers;
+use self::discovery::Finder;
 use self::inbound::Forwards;
 use self::port::Port;
 use crate::inputs::residency::Residency;
@@ -67,7 +70,11 @@ pub(crate) fn start<F: Forwards>(
         peers.note_siblings();
         tasks.spawn(sibling::collect_units(peers.outbox.clone(), peers.rates.clone()));
     }
-    for link in &peers.links {
+    if let Some(source) = peers.config.siblings.clone() {
+        let (region, residency, peers) = (region.clone(), residency.clone(), peers.clone());
+        tasks.spawn(discovery::keep(Finder { region, residency, peers }, source));
+    }
+    for link in peers.links.listed() {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
         tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));
         if link.sibling {

@@ -44,6 +44,11 @@ impl SiblingTraffic {
         bytes.fetch_add(batch.bytes() as u64, Ordering::Relaxed);
     }
 
+    /// Counts what was told.
+    pub(super) fn told(&self, batch: &SiblingBatch) {
+        SiblingTraffic::count(&self.told, batch);
+    }
+
     pub(super) fn read(&self) -> Sibling {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let ([told, told_bytes], [heard, heard_bytes]) = (&self.told, &self.heard);
@@ -60,7 +65,7 @@ impl SiblingTraffic {
 pub(super) async fn tell(
     region: &Region,
     rates: &RatesByTenant,
-    traffic: &SiblingTraffic,
+    count: impl Fn(&SiblingBatch),
     queue: &SiblingQueue,
     send: &mpsc::Sender<Result<Tell, Status>>,
     hashes: impl Fn() -> bool,
@@ -82,7 +87,7 @@ pub(super) async fn tell(
             batches.push_units((tenant, requests, tokens));
         }
         for batch in batches.finish() {
-            SiblingTraffic::count(&traffic.told, &batch);
+            count(&batch);
             send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
         }
     }

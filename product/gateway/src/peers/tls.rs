@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use meridian_config as config;
 use meridian_protocol::peer::Identity;
-use meridian_tls::{Files, Look, Reread, Revoked, client, identity, mutual_server};
+use meridian_tls::{
+    Files, Look, Reread, Revoked, client, client_of_region, identity, mutual_server,
+};
 use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -28,6 +30,8 @@ pub(crate) struct Tls {
 struct Both {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
+    /// For any gateway of this region.
+    finder: TlsConnector,
     revoked: Revoked,
     expires: u64,
 }
@@ -60,6 +64,11 @@ impl Tls {
 
     pub(super) fn connector(&self) -> TlsConnector {
         self.both.now().connector.clone()
+    }
+
+    /// The same for any gateway of this region.
+    pub(super) fn finder(&self) -> TlsConnector {
+        self.both.now().finder.clone()
     }
 
     /// When the certificate in force expires, in seconds since 1970.
@@ -99,7 +108,9 @@ fn both(files: &Files) -> Result<(Identity, Both), TlsError> {
     let (revoked, expires) = (named.revoked().clone(), named.expires());
     let server = mutual_server(files, named, PROTOCOLS)?;
     let client = client(files, files.read()?, PROTOCOLS)?;
+    let finder = client_of_region(files, files.read()?, PROTOCOLS, &identity)?;
     let (acceptor, connector) =
         (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
-    Ok((identity, Both { acceptor, connector, revoked, expires }))
+    let finder = TlsConnector::from(Arc::new(finder));
+    Ok((identity, Both { acceptor, connector, finder, revoked, expires }))
 }

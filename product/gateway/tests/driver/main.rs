@@ -79,6 +79,7 @@ mod sessions;
 mod shadow;
 mod shared_limits;
 mod siblings;
+mod siblings_found;
 mod signals;
 mod stateful;
 mod status_pages;

@@ -17,7 +17,7 @@ fn prompt() -> String {
 }
 
 /// The gateway `us-N`, at the peer port N, with a policy that has a prefix index.
-fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Config {
+pub(crate) fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Config {
     let name = format!("us-{number}");
     let identity = Identity::new("prod", "us", &name).unwrap();
     let mut config = fleet.gateway_of(&identity, &name, number, replicas);
@@ -49,7 +49,7 @@ pub(crate) fn is_up(status: &Status) -> bool {
     status.peers[0].state == "up" && status.replicas.iter().all(replica)
 }
 
-fn of_siblings(status: &Status) -> u32 {
+pub(crate) fn of_siblings(status: &Status) -> u32 {
     status.replicas.iter().map(|replica| replica.of_siblings).sum()
 }
 
