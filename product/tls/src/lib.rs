@@ -14,6 +14,7 @@ mod files;
 mod health;
 mod identity;
 mod of_region;
+mod of_secret;
 mod open;
 mod reread;
 mod revoked;
@@ -21,6 +22,7 @@ mod sides;
 
 pub use files::{FileError, Files, Material};
 pub use identity::{NameError, identity, party};
+pub use of_secret::{FLEET, OfSecret};
 pub use open::{of_machine, open_client, open_client_as, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
 pub use revoked::Revoked;

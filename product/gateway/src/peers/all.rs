@@ -65,7 +65,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Reads the certificates; none if the configuration has no peers.
+    /// Reads the certificates, or the secret; none if the configuration has no peers.
     pub(crate) fn load(
         config: &Config,
         seed: u64,
@@ -73,7 +73,8 @@ impl Peers {
         policy: &str,
     ) -> Result<Option<Peers>, TlsError> {
         let Some(peers) = config.peers.clone() else { return Ok(None) };
-        let tls = Tls::load(&peers, &config.region)?;
+        let control_name = config.control.as_ref().and_then(|control| control.name.as_deref());
+        let tls = Tls::load(&peers, &config.region, control_name)?;
         let block_bytes = block_bytes.and_then(|b| u32::try_from(b).ok()).unwrap_or(0);
         let hello = Hello::new(tls.identity.clone(), seed, block_bytes, policy);
         let ids = (0..).map(PeerId);

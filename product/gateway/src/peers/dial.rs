@@ -25,10 +25,28 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) enum DialError {
     #[error("{0} cannot be reached: {1}")]
     Connect(String, io::Error),
+    #[error("{0}: {REMEDY}")]
+    Stranger(String),
     #[error("{0}")]
     Named(#[from] meridian_tls::NameError),
     #[error("the certificate belongs to {0}")]
     Other(Identity),
+}
+
+/// The remedy if two gateways do not trust each other's certificates.
+const REMEDY: &str = "the other side's certificate is of another authority; set the same \
+                      peers.secret in both gateways, or certificates of one fleet in both";
+
+/// The remedy for a failed handshake, if one side does not trust the other's certificate.
+pub(super) fn remedy(error: &io::Error) -> Option<&'static str> {
+    use rustls::{AlertDescription, CertificateError, Error};
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    let untrusted = matches!(
+        error,
+        Error::InvalidCertificate(CertificateError::UnknownIssuer)
+            | Error::AlertReceived(AlertDescription::UnknownCA)
+    );
+    untrusted.then_some(REMEDY)
 }
 
 impl DialError {
@@ -36,7 +54,9 @@ impl DialError {
     pub(super) fn cause(&self) -> &'static str {
         match self {
             DialError::Connect(_, error) => cause::of_io(error),
-            DialError::Named(_) | DialError::Other(_) => cause::CERTIFICATE,
+            DialError::Stranger(_) | DialError::Named(_) | DialError::Other(_) => {
+                cause::CERTIFICATE
+            }
         }
     }
 }
@@ -85,7 +105,10 @@ async fn connect(
     stream.set_nodelay(true).map_err(unreachable)?;
     let name = ServerName::try_from(name.dns_name());
     let name = name.expect("labels and dots are a DNS name");
-    let stream = connector.connect(name, stream).await.map_err(unreachable)?;
+    let stream = connector.connect(name, stream).await.map_err(|error| match remedy(&error) {
+        Some(_) => DialError::Stranger(address.to_owned()),
+        None => unreachable(error),
+    })?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let named = meridian_tls::identity(shown)?;
     let certificate = shown.ok_or(meridian_tls::NameError::None)?.clone().into_owned();

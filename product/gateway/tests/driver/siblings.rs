@@ -25,7 +25,7 @@ pub(crate) fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Conf
     config
 }
 
-fn lists(config: &mut Config, number: u16, address: SocketAddr) {
+pub(crate) fn lists(config: &mut Config, number: u16, address: SocketAddr) {
     peers(config).gateways.push(Peer {
         name: format!("us-{number}"),
         region: "us".to_owned(),
