@@ -18,6 +18,7 @@ mod health;
 mod http;
 mod ids;
 mod inputs;
+mod joining;
 mod lock;
 mod machine;
 mod metrics;

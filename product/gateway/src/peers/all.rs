@@ -168,7 +168,7 @@ impl Peers {
     }
 
     /// Whether this gateway tells other gateways of its region of its requests.
-    pub(super) fn has_siblings(&self) -> bool {
+    pub(crate) fn has_siblings(&self) -> bool {
         self.config.has_siblings(self.tls.identity.region())
     }
 

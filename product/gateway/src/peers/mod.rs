@@ -14,6 +14,7 @@
 
 pub(crate) mod all;
 mod bulletin;
+mod channel;
 mod codec;
 mod dial;
 mod discovery;
@@ -35,6 +36,7 @@ mod session;
 mod sibling;
 pub(crate) mod tls;
 pub(crate) mod traffic;
+mod welcome;
 
 use std::sync::Arc;
 
@@ -68,6 +70,8 @@ pub(crate) fn start<F: Forwards>(
     });
     if peers.has_siblings() {
         peers.note_siblings();
+        let (region, welcomed) = (region.clone(), peers.clone());
+        tasks.spawn(async move { welcome::limit(&region, &welcomed).await });
         tasks.spawn(sibling::collect_units(peers.outbox.clone(), peers.rates.clone()));
     }
     if let Some(source) = peers.config.siblings.clone() {

@@ -70,9 +70,13 @@ pub(super) async fn tell(
     send: &mpsc::Sender<Result<Tell, Status>>,
     hashes: impl Fn() -> bool,
 ) -> Result<Infallible, Status> {
+    // The first message comes at once: a gateway that starts waits for it.
+    let mut is_first = true;
     loop {
         queue.changed().await;
-        sleep(if queue.restarts() { RESTARTS } else { COLLECTED }).await;
+        if !std::mem::take(&mut is_first) {
+            sleep(if queue.restarts() { RESTARTS } else { COLLECTED }).await;
+        }
         let (restart, records) = region.driver.untold(queue);
         let (mut batches, hashes) = (Batches::new(restart), hashes());
         for queued in records {
