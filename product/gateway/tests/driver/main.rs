@@ -80,6 +80,7 @@ mod shadow;
 mod shared_limits;
 mod siblings;
 mod siblings_found;
+mod siblings_older;
 mod siblings_secret;
 mod signals;
 mod stateful;
