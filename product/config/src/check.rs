@@ -140,10 +140,10 @@ impl Gateway {
             resume.check(check);
         }
         if let Some(peers) = &self.peers {
-            peers.check(check);
+            peers.check(self.control.as_ref(), check);
         }
         if let Some(control) = &self.control {
-            control.check(self.peers.is_some(), check);
+            control.check(self.peers.as_ref(), check);
         }
         self.topology.check(self.peers.as_ref(), check);
         if let Some(tls) = &self.tls {

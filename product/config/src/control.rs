@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::admin_access::check_hosts;
 use super::ports::conflict;
 use super::{
-    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Route53, Secret, Span, VERSION, file,
-    public_problems,
+    ConfigError, ControlUrls, Dns, Etcd, Format, MutualTls, Peers, Route53, Secret, Span, VERSION,
+    file, public_problems,
 };
 use meridian_protocol::peer::label;
 
@@ -230,13 +230,14 @@ impl Control {
 }
 
 impl Registry {
-    pub(super) fn check(&self, has_peers: bool, check: &mut impl FnMut(bool, String)) {
+    pub(super) fn check(&self, peers: Option<&Peers>, check: &mut impl FnMut(bool, String)) {
+        let has_files = peers.is_some_and(|peers| peers.files().is_some());
         self.url.check(check);
         for problem in public_problems("control.public", &self.public) {
             check(false, problem);
         }
         check(
-            self.name.is_some() || has_peers,
+            self.name.is_some() || peers.is_some(),
             "control.name: is missing; give this gateway a name that no other gateway of the fleet has"
                 .to_owned(),
         );
@@ -245,7 +246,7 @@ impl Registry {
         }
         check_token("control.token", self.token.as_ref(), check);
         check(
-            !self.url.is_https() || self.tls.is_some() || has_peers,
+            !self.url.is_https() || self.tls.is_some() || has_files,
             "control.tls: is missing, and control.url is https; add the client certificates here, or under peers"
                 .to_owned(),
         );

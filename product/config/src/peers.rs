@@ -1,14 +1,14 @@
 //! The peers of a gateway: their names, addresses and certificates.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use meridian_routing::Peering;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::twice::twice;
-use super::{MutualTls, Size, Span};
+use super::{MutualTls, Registry, Secret, SiblingDiscovery, Size, Span};
 use meridian_base::residency::Term;
 use meridian_protocol::peer::{MOST_TERMS, label, term};
 
@@ -22,14 +22,27 @@ pub struct Peers {
     /// Address for peers. Port 0: any free one.
     #[serde(default = "listen", deserialize_with = "super::listening")]
     pub listen: SocketAddr,
+    /// In place of certificates: a secret that all gateways have, of 16 characters or more.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::secret::given"
+    )]
+    pub secret: Option<Secret>,
+    /// This gateway's name, with `secret`; `control.name` or the host's name if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Certificates of the fleet's CA, as PEM.
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub ca: PathBuf,
     /// Revocation lists of that CA, as PEM; if absent, no certificate counts as revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
     /// This gateway's certificate, as PEM. It contains the gateway's name and region.
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub certificate: PathBuf,
     /// Its key, as PEM.
+    #[serde(default, skip_serializing_if = "is_unset")]
     pub key: PathBuf,
     /// The continent of this region. Peers on the same continent count as near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +50,10 @@ pub struct Peers {
     /// Peers whose digests this gateway follows, and other gateways of its own region.
     #[serde(default)]
     pub gateways: Vec<Peer>,
+    /// Further gateways of this region, found while this one serves. Every gateway of the region may
+    /// connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub siblings: Option<SiblingDiscovery>,
     /// Further gateways that may connect, though this one does not follow them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<Accept>,
@@ -118,6 +135,10 @@ impl Peer {
     }
 }
 
+fn is_unset(path: &Path) -> bool {
+    path.as_os_str().is_empty()
+}
+
 fn listen() -> SocketAddr {
     (std::net::Ipv4Addr::LOCALHOST, 8082).into()
 }
@@ -151,6 +172,9 @@ fn warm() -> Size {
     warm
 }
 
+/// Shortest secret, in characters: guesses can be tested against the port.
+const LEAST_SECRET: usize = 16;
+
 /// Most bytes sent ahead: beyond this the window is open for any request.
 const MOST_WARM: Size = Size::mib(16);
 
@@ -161,21 +185,21 @@ impl Peers {
         self.continent.is_some() && self.continent == peer.continent
     }
 
-    /// This gateway's certificate files and its trusted CA.
+    /// This gateway's certificate files and its trusted CA; none if it has a secret instead.
     #[must_use]
-    pub fn files(&self) -> MutualTls {
-        MutualTls {
+    pub fn files(&self) -> Option<MutualTls> {
+        self.secret.is_none().then(|| MutualTls {
             ca: self.ca.clone(),
             crl: self.crl.clone(),
             certificate: self.certificate.clone(),
             key: self.key.clone(),
-        }
+        })
     }
 
-    /// Whether a gateway of this region, which has the same replicas, is listed.
+    /// Whether a gateway of this region, which has the same replicas, is listed or may be found.
     #[must_use]
     pub fn has_siblings(&self, region: &str) -> bool {
-        self.gateways.iter().any(|peer| peer.region == region)
+        self.siblings.is_some() || self.gateways.iter().any(|peer| peer.region == region)
     }
 
     /// The routing machine's settings for peers.
@@ -183,8 +207,16 @@ impl Peers {
         Peering { tau: self.tau, tau_own: self.tau_own, stale: self.stale.0, ..Peering::default() }
     }
 
-    pub(super) fn check(&self, check: &mut impl FnMut(bool, String)) {
-        self.files().check("peers", check);
+    pub(super) fn check(&self, control: Option<&Registry>, check: &mut impl FnMut(bool, String)) {
+        self.check_proof(check);
+        if let Some(siblings) = &self.siblings {
+            siblings.check(control.is_some(), check);
+        }
+        let names = self.name.as_ref().zip(control.and_then(|control| control.name.as_ref()));
+        check(
+            names.is_none_or(|(own, control)| own == control),
+            "peers.name: differs from control.name; use one name, or remove this line".to_owned(),
+        );
         let spans =
             [("push", self.push), ("beat", self.beat), ("gone", self.gone), ("stale", self.stale)];
         for (name, span) in spans {
@@ -224,6 +256,45 @@ impl Peers {
             if let Some(problem) = accept.problem() {
                 check(false, format!("peers.accept[{i}]: {problem}"));
             }
+        }
+    }
+
+    /// Checks that gateways can prove who they are in one way: by certificates, or by the secret.
+    fn check_proof(&self, check: &mut impl FnMut(bool, String)) {
+        let files = [("ca", &self.ca), ("certificate", &self.certificate), ("key", &self.key)];
+        let crl = self.crl.iter().map(|crl| ("crl", crl));
+        let given: Vec<_> =
+            files.into_iter().chain(crl).filter(|(_, path)| !is_unset(path)).collect();
+        let Some(secret) = &self.secret else {
+            check(
+                !given.is_empty(),
+                "peers: has neither certificates nor a secret; set ca, certificate and key, or secret"
+                    .to_owned(),
+            );
+            if let Some(files) = self.files().filter(|_| !given.is_empty()) {
+                files.check("peers", check);
+            }
+            check(
+                self.name.is_none(),
+                "peers.name: is set, and the name is in the certificate; remove it".to_owned(),
+            );
+            return;
+        };
+        for (field, _) in given {
+            check(
+                false,
+                format!("peers.{field}: is set, and peers.secret is, too; remove one of the two"),
+            );
+        }
+        let long = secret.expose().chars().count();
+        check(
+            long >= LEAST_SECRET,
+            format!(
+                "peers.secret: has {long} characters; use {LEAST_SECRET} or more, such as `openssl rand -hex 32` makes"
+            ),
+        );
+        if let Some(Err(error)) = self.name.as_ref().map(|name| label("name", name)) {
+            check(false, format!("peers.{error}"));
         }
     }
 
@@ -273,5 +344,45 @@ fn host_port(address: &str) -> Result<(), String> {
         None => Err(format!(
             "`{address}` is not an address; write host and port, as in eu.example.org:8082"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Gateway;
+
+    fn read(peers: &str) -> Result<Gateway, String> {
+        let yaml = format!("version: 1\nregion: us\npeers: {{{peers}}}\n");
+        Gateway::read(&yaml).map_err(|error| error.to_string())
+    }
+
+    // A secret takes the place of all files, and is not printed. Each mistake is reported with its field
+    // and the remedy, and no message has the secret.
+    #[test]
+    fn a_secret_or_certificates() {
+        let secret = "secret: correct-horse-battery";
+        let config = read(&format!("{secret}, name: us-1")).expect("is enough");
+        assert!(config.peers.as_ref().unwrap().files().is_none());
+        let printed = config.print().unwrap();
+        assert!(printed.contains("(set)") && !printed.contains("horse"), "{printed}");
+        for (bad, part) in [
+            ("continent: america", "peers: has neither certificates nor a secret"),
+            ("ca: a, key: b", "peers.certificate: is empty"),
+            ("ca: a, certificate: b, key: c, name: us-1", "peers.name: is set, and the name is in"),
+            (&format!("{secret}, ca: a"), "peers.ca: is set, and peers.secret is, too"),
+            (&format!("{secret}, crl: a"), "peers.crl: is set, and peers.secret is, too"),
+            (&format!("{secret}, name: US"), "peers.name: `US` is not a name"),
+            ("secret: horse", "peers.secret: has 5 characters; use 16 or more"),
+        ] {
+            let found = read(bad).expect_err(bad);
+            assert!(found.contains(part) && !found.contains("horse"), "{part}: {found}");
+        }
+        let control = "control: {url: 'http://127.0.0.1:1', name: us-2}";
+        let found =
+            Gateway::read(&format!("version: 1\npeers: {{{secret}, name: us-1}}\n{control}\n"));
+        assert!(found.unwrap_err().to_string().contains("peers.name: differs from control.name"));
+        let https = "control: {url: 'https://127.0.0.1:1', name: us-1}";
+        let found = Gateway::read(&format!("version: 1\npeers: {{{secret}}}\n{https}\n"));
+        assert!(found.unwrap_err().to_string().contains("control.tls: is missing"));
     }
 }

@@ -121,7 +121,7 @@ fn files(config: &Config) -> Vec<Files> {
     let mut files: Vec<Files> = Vec::new();
     files.extend(config.tls.as_ref().map(certificates::files));
     files.extend(config.admin_access.tls.as_ref().map(admin::files));
-    files.extend(config.peers.as_ref().map(peers::files));
+    files.extend(config.peers.as_ref().and_then(peers::files));
     let control = config.control.as_ref().and_then(|control| control.tls.as_ref());
     files.extend(control.map(registry::files));
     let credentials = config.credentials.iter();
@@ -156,6 +156,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
     if let Some(peers) = &config.peers
         && peers.gateways.is_empty()
         && peers.accept.is_empty()
+        && peers.siblings.is_none()
         && config.control.is_none()
     {
         found.push(

@@ -84,6 +84,14 @@ pub enum TlsError {
         /// The name at the start.
         own: String,
     },
+    /// No certificate can be made from the secret.
+    #[error("peers.secret: no certificate can be made from it: {0}; use certificates")]
+    Secret(String),
+    /// The host's name is no name of a gateway.
+    #[error(
+        "peers.name: is missing, and the host's name `{0}` does not start with a letter or has other characters than letters, digits and hyphens; set peers.name"
+    )]
+    Host(String),
     /// A configured peer is this gateway itself.
     #[error("peers.gateways: {0} is this gateway itself; remove it")]
     Itself(Identity),

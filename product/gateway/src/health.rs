@@ -31,10 +31,14 @@ pub(crate) fn answer<B: From<Bytes>>(
     })
 }
 
-/// Whether at least one replica takes requests.
+/// Whether at least one replica takes requests, and other gateways have told what they know.
 pub(crate) fn ready<B: From<Bytes>>(region: &Region) -> Response<B> {
     if region.draining.has_started() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
+    }
+    if region.joining.waits() {
+        let why = "waits for what the other gateways of this region know";
+        return text(StatusCode::SERVICE_UNAVAILABLE, why);
     }
     match region.driver.takes_requests() {
         true => text(StatusCode::OK, "ready"),

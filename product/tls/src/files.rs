@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::revoked::{self, Lists, Revoked};
 
 /// Paths of the files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// The section of the configuration that names them, for error messages.
     pub section: Cow<'static, str>,

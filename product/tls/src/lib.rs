@@ -13,6 +13,8 @@
 mod files;
 mod health;
 mod identity;
+mod of_region;
+mod of_secret;
 mod open;
 mod reread;
 mod revoked;
@@ -20,7 +22,8 @@ mod sides;
 
 pub use files::{FileError, Files, Material};
 pub use identity::{NameError, identity, party};
+pub use of_secret::{FLEET, OfSecret};
 pub use open::{of_machine, open_client, open_client_as, open_server};
 pub use reread::{LOOK, Look, Reread, Unread};
 pub use revoked::Revoked;
-pub use sides::{client, mutual_server, server};
+pub use sides::{client, client_of_region, mutual_server, server};

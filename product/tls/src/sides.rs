@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
+use meridian_protocol::peer::Identity;
 use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::files::{FileError, Files, Material};
+use crate::of_region::OfRegion;
 
 type Protocols<'a> = &'a [&'a [u8]];
 
@@ -87,8 +90,30 @@ pub fn mutual_server(
 /// If no CA is configured, or the certificate and the key don't match.
 pub fn client(
     files: &Files,
+    material: Material,
+    protocols: Protocols<'_>,
+) -> Result<ClientConfig, FileError> {
+    client_with(files, material, protocols, |servers| servers)
+}
+
+/// The same for a server that is any gateway of `own`'s region.
+///
+/// # Errors
+/// If no CA is configured, or the certificate and the key don't match.
+pub fn client_of_region(
+    files: &Files,
+    material: Material,
+    protocols: Protocols<'_>,
+    own: &Identity,
+) -> Result<ClientConfig, FileError> {
+    client_with(files, material, protocols, |inner| Arc::new(OfRegion { inner, own: own.clone() }))
+}
+
+fn client_with<V: ServerCertVerifier + 'static>(
+    files: &Files,
     mut material: Material,
     protocols: Protocols<'_>,
+    verifier: impl FnOnce(Arc<WebPkiServerVerifier>) -> Arc<V>,
 ) -> Result<ClientConfig, FileError> {
     let in_key = |error: rustls::Error| files.error("key", error);
     let roots = roots(files, &mut material)?;
@@ -97,10 +122,12 @@ pub fn client(
         .only_check_end_entity_revocation()
         .allow_unknown_revocation_status()
         .build();
+    let servers = servers.map_err(|error| in_trust(files, &error))?;
     let mut client = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(in_key)?
-        .with_webpki_verifier(servers.map_err(|error| in_trust(files, &error))?)
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(servers))
         .with_client_auth_cert(material.chain, material.key)
         .map_err(in_key)?;
     client.alpn_protocols = owned(protocols);

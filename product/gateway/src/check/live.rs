@@ -69,10 +69,8 @@ pub async fn check_live(config: &Config) -> Live {
     if let Some(peers) = &made.peers {
         for (name, met) in peers.meet().await {
             live.add(match met {
-                Ok(()) => Ok(format!("peers.gateways: {name} answers")),
-                Err(why) => Err(format!(
-                    "peers.gateways: {name}: {why}; start it, or correct its address here"
-                )),
+                Ok(()) => Ok(format!("{name} answers")),
+                Err(why) => Err(format!("{name}: {why}; start it, or correct its address here")),
             });
         }
     }

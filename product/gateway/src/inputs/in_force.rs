@@ -108,7 +108,7 @@ impl InForce {
             tenants: Tenants::new(&config.tenants, &kept.rates)
                 .with_issuers(Issuers::new(&config.oidc, &kept.issuers)),
             salts: Salts::new(&config, kept.seed),
-            models: kept.models.of(&config.models),
+            models: kept.models.of(&config.models, &kept.rates),
             expected: config.expected_models(),
             tells: config.tells_clients() == TellClients::All,
             rules: Rules::new(&config.residency)?,

@@ -1,7 +1,8 @@
 //! Limits of models: requests in the gateway at once, and tokens per minute.
 //!
-//! They protect the replicas of a model, so they count the requests of all tenants and of peers, at
-//! each gateway for itself. The rates are those of tenants ([`super::rate`]), for a model.
+//! They protect the replicas of a model, so they count the requests of all tenants and of peers. The
+//! rates are those of tenants ([`super::rate`]), for a model, and the gateways of a region share them.
+//! Requests at once are counted by each gateway for itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use http::StatusCode;
 use meridian_config::{self as config, TenantLimits};
 
 use crate::http::limits::{Bound, Permit};
-use crate::inputs::rate::{Charge, Rates};
+use crate::inputs::rate::{Charge, Rates, RatesByTenant};
 use crate::refusal::Refusal;
 
 /// The code of a refusal by a limit of the model.
@@ -88,7 +89,7 @@ struct Kept {
 impl UseOfModels {
     /// The limits of these models. Requests in the gateway count against a changed limit, too; an
     /// unchanged rate keeps its state. The state of other models is dropped.
-    pub(crate) fn of(&self, models: &config::Models) -> Models {
+    pub(crate) fn of(&self, models: &config::Models, shared: &RatesByTenant) -> Models {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *kept);
         let limited: BTreeMap<_, _> =
@@ -100,8 +101,7 @@ impl UseOfModels {
             let same = |old: &Kept| old.limits.tokens_per_minute == limits.tokens_per_minute;
             let rates = match old.as_ref().filter(|old| same(old)) {
                 Some(old) => old.rates.clone(),
-                // Siblings do not share the limits of models.
-                None => Rates::new(0, &tenant_limits(limits), &Arc::default()),
+                None => shared.of_model(name, &tenant_limits(limits)),
             };
             let most = limits.requests.unwrap_or(usize::MAX);
             let requests = old.map_or_else(|| Bound::new(most), |old| old.requests.limited(most));
@@ -109,6 +109,7 @@ impl UseOfModels {
             found.insert(name.clone(), Limits { requests: bound, rates: rates.clone() });
             kept.insert(name.clone(), Kept { limits, requests, rates });
         }
+        shared.set_models(kept.values().filter_map(|kept| kept.rates.clone()));
         Models(found)
     }
 }
@@ -131,7 +132,7 @@ mod tests {
     // A request holds its place until it ends, and other models have none of it.
     #[test]
     fn places() {
-        let limits = UseOfModels::default().of(&models("requests: 1"));
+        let limits = UseOfModels::default().of(&models("requests: 1"), &RatesByTenant::default());
         let held = limits.admit("m", 9, None, 1).expect("is the first");
         let refused = limits.admit("m", 9, None, 1).expect_err("is the second");
         assert_eq!((refused.code, refused.status.as_u16()), (EXCEEDED, 429));
@@ -144,7 +145,8 @@ mod tests {
     // Tokens are charged as for a tenant, and the refusal is the model's.
     #[tokio::test(start_paused = true)]
     async fn tokens() {
-        let limits = UseOfModels::default().of(&models("tokens_per_minute: 100"));
+        let limits =
+            UseOfModels::default().of(&models("tokens_per_minute: 100"), &RatesByTenant::default());
         let _held = limits.admit("m", 60, Some(0), 1).expect("fits");
         let refused = limits.admit("m", 60, Some(0), 1).expect_err("40 are left");
         assert_eq!((refused.code, refused.limited.is_none()), (EXCEEDED, true));
@@ -156,16 +158,17 @@ mod tests {
     // state.
     #[tokio::test(start_paused = true)]
     async fn reloads() {
-        let of = UseOfModels::default();
-        let first = of.of(&models("requests: 3, tokens_per_minute: 100"));
+        let (kept, shared) = (UseOfModels::default(), RatesByTenant::default());
+        let of = |limits: &str| kept.of(&models(limits), &shared);
+        let first = of("requests: 3, tokens_per_minute: 100");
         let held: Vec<_> =
             (0..2).map(|_| first.admit("m", 40, Some(0), 1).expect("fits")).collect();
-        let next = of.of(&models("requests: 2, tokens_per_minute: 100"));
+        let next = of("requests: 2, tokens_per_minute: 100");
         assert!(next.admit("m", 0, Some(0), 1).is_err_and(|r| r.message.contains("2 requests")));
         assert!(first.admit("m", 0, Some(0), 1).is_ok(), "the old limit is as it was");
         drop(held);
         assert!(next.admit("m", 30, Some(0), 1).is_err(), "20 are left");
-        let raised = of.of(&models("tokens_per_minute: 200"));
+        let raised = of("tokens_per_minute: 200");
         assert!(raised.admit("m", 200, Some(0), 1).is_ok());
     }
 }

@@ -26,6 +26,8 @@ use crate::refusal::{Limited, Refusal};
 
 /// Assumed tokens of a reply without a limit, until actual replies are known.
 const REPLY: f32 = 256.0;
+/// Keys the hashes of models' names, so that no tenant of the same name has that hash.
+const OF_MODEL: u64 = 1;
 /// Weight of one reply in the mean.
 const GAIN: f32 = 0.05;
 
@@ -41,10 +43,10 @@ static TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// A tenant's limits and their current use.
+/// A tenant's limits, or a model's, and their current use.
 #[derive(Debug)]
 pub(crate) struct Rates {
-    /// The hash of the tenant's name.
+    /// The hash of the name.
     tenant: u64,
     shared: Arc<SharedRates>,
     requests: Option<Bucket>,
@@ -207,6 +209,8 @@ fn time(time: Duration) -> String {
 pub(crate) struct RatesByTenant {
     /// By the hash of the tenant's name, with which siblings name it.
     kept: Mutex<HashMap<u64, (TenantLimits, Arc<Rates>)>>,
+    /// Those of models (`models.rs`), by the hash of each name.
+    models: Mutex<HashMap<u64, Arc<Rates>>>,
     pub(crate) shared: Arc<SharedRates>,
 }
 
@@ -226,6 +230,17 @@ impl RatesByTenant {
             Some(rates)
         });
         each.collect()
+    }
+
+    /// New limits of a model, whose siblings know it by its name.
+    pub(crate) fn of_model(&self, model: &str, limits: &TenantLimits) -> Option<Arc<Rates>> {
+        Rates::new(keyed(OF_MODEL, model.as_bytes()), limits, &self.shared)
+    }
+
+    /// Sets the limits of all models that have some.
+    pub(crate) fn set_models(&self, rates: impl Iterator<Item = Arc<Rates>>) {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        *models = rates.map(|rates| (rates.tenant, rates)).collect();
     }
 }
 

@@ -8,16 +8,19 @@ use std::time::Duration;
 use meridian_base::residency::Residence;
 use meridian_base::{ModelId, PeerId};
 use meridian_config as config;
-use meridian_config::{Gateway as Config, MOST_PEERS};
+use meridian_config::Gateway as Config;
 use meridian_protocol::admin;
 use meridian_protocol::intervals::History;
 use meridian_protocol::peer::{Hello, Identity};
+use meridian_protocol::registry::Gateway as Registered;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::bulletin::Bulletin;
 use super::dial::{PATIENCE, dial};
+use super::discovery::{self, Sightings};
 use super::link::Link;
+use super::links::Links;
 use super::listed::Listed;
 use super::models::Models;
 use super::refused::Refusals;
@@ -32,7 +35,6 @@ use crate::replicas::handover::Handover;
 
 /// The links to gateways of other regions, one bit each.
 fn others(links: &[Arc<Link>]) -> u64 {
-    assert!(links.len() <= MOST_PEERS, "{} peers have no bits", links.len());
     let bits = links.iter().filter(|link| !link.sibling).map(|link| 1_u64 << link.id.0);
     bits.fold(0, |all, bit| all | bit)
 }
@@ -45,7 +47,8 @@ pub(crate) struct Peers {
     /// Messages from the machine to these tasks.
     pub(crate) outbox: Arc<Outbox>,
     pub(super) bulletin: Bulletin,
-    pub(super) links: Vec<Arc<Link>>,
+    pub(super) links: Links,
+    pub(super) sightings: Sightings,
     /// Those to which requests may be forwarded, one bit each.
     serve: u64,
     pub(crate) models: Models,
@@ -62,7 +65,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Reads the certificates; none if the configuration has no peers.
+    /// Reads the certificates, or the secret; none if the configuration has no peers.
     pub(crate) fn load(
         config: &Config,
         seed: u64,
@@ -70,12 +73,15 @@ impl Peers {
         policy: &str,
     ) -> Result<Option<Peers>, TlsError> {
         let Some(peers) = config.peers.clone() else { return Ok(None) };
-        let tls = Tls::load(&peers, &config.region)?;
+        let control_name = config.control.as_ref().and_then(|control| control.name.as_deref());
+        let tls = Tls::load(&peers, &config.region, control_name)?;
         let block_bytes = block_bytes.and_then(|b| u32::try_from(b).ok()).unwrap_or(0);
         let hello = Hello::new(tls.identity.clone(), seed, block_bytes, policy);
         let ids = (0..).map(PeerId);
         let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
         let links = ids.zip(&peers.gateways).map(link).collect::<Result<Vec<_>, _>>()?;
+        let serve = others(&links);
+        let links = Links::new(links, peers.siblings.is_some());
         let announced_block_bytes = usize::try_from(hello.block_bytes).unwrap_or(0);
         let listed = Listed::new(&tls.identity, &peers);
         Ok(Some(Peers {
@@ -85,34 +91,39 @@ impl Peers {
             hello,
             tls,
             rates: Arc::default(),
-            outbox: Arc::new(Outbox::new(links.len())),
+            outbox: Arc::new(Outbox::new(links.places())),
             bulletin: Bulletin::default(),
-            handover: Arc::new(Handover::new(announced_block_bytes, links.len())),
-            serve: others(&links),
+            handover: Arc::new(Handover::new(announced_block_bytes, links.places())),
+            serve,
             links,
+            sightings: Sightings::default(),
             models: Models::default(),
             others: Arc::default(),
             inbound: TaskTracker::new(),
         }))
     }
 
-    /// Connects to each peer once; the peers by name, and why one cannot be reached.
+    /// Connects to each peer once; the peers with the field that names each, and why one cannot be
+    /// reached.
     pub(crate) async fn meet(&self) -> Vec<(String, Result<(), String>)> {
         let mut met = Vec::new();
-        for link in &self.links {
+        for link in self.links.listed() {
             let dialled = timeout(PATIENCE, dial(&self.tls, &link.identity, &link.address)).await;
             let result = match dialled {
                 Ok(dialled) => dialled.map(drop).map_err(|error| error.to_string()),
                 Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
             };
-            met.push((link.identity.to_string(), result));
+            met.push((format!("peers.gateways: {}", link.identity), result));
+        }
+        if let Some(source) = &self.config.siblings {
+            met.extend(discovery::meet(&self.tls, source).await);
         }
         met
     }
 
     /// Whether a peer has pairs of prefill and decode replicas.
     pub(crate) fn have_pairs(&self) -> bool {
-        self.links.iter().any(|link| link.pairs.load(Ordering::Relaxed))
+        self.links.listed().iter().any(|link| link.pairs.load(Ordering::Relaxed))
     }
 
     /// This gateway's name, from its certificate.
@@ -125,9 +136,13 @@ impl Peers {
         self.listed.accept(&peers.accept);
     }
 
-    /// Allows the gateways in the registry, by region and name, to connect.
-    pub(crate) fn register(&self, gateways: impl Iterator<Item = (String, String)>) {
-        self.listed.register(gateways);
+    /// Allows the gateways in the registry to connect, and finds those of this region.
+    pub(crate) fn register<'a>(
+        &self,
+        gateways: impl Iterator<Item = (&'a String, &'a Registered)> + Clone,
+    ) {
+        self.sightings.registered(&self.tls.identity, gateways.clone());
+        self.listed.register(gateways.map(|(name, one)| (one.region.clone(), name.clone())));
     }
 
     /// When the certificate in force expires, in seconds since 1970.
@@ -147,18 +162,19 @@ impl Peers {
 
     /// Notes how many siblings are connected, for the limits that they share.
     pub(super) fn note_siblings(&self) {
-        let siblings = || self.links.iter().filter(|link| link.sibling);
-        let connected = siblings().filter(|link| link.state().is_up).count();
-        self.rates.shared.set_siblings(siblings().count() as u32, connected as u32);
+        let siblings: Vec<_> = self.links.all().into_iter().filter(|link| link.sibling).collect();
+        let connected = siblings.iter().filter(|link| link.state().is_up).count();
+        self.rates.shared.set_siblings(siblings.len() as u32, connected as u32);
     }
 
     /// Whether this gateway tells other gateways of its region of its requests.
-    pub(super) fn has_siblings(&self) -> bool {
-        self.links.iter().any(|link| link.sibling)
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.config.has_siblings(self.tls.identity.region())
     }
 
+    /// A peer of the file. No request is forwarded to others.
     pub(crate) fn link(&self, id: PeerId) -> Option<&Arc<Link>> {
-        self.links.get(id.index())
+        self.links.listed().get(id.index())
     }
 
     /// The peer as `region/name`.
@@ -182,27 +198,28 @@ impl Peers {
 
     /// The followed peers, as `region/name`, that may have permitted replicas and are not connected.
     pub(crate) fn lost(&self, residency: &Residency, residence: &Residence) -> Vec<String> {
-        let lost = self.links.iter().filter(|link| !link.state().is_up).map(|link| link.id);
+        let lost =
+            self.links.listed().iter().filter(|link| !link.state().is_up).map(|link| link.id);
         let lost = lost.filter(|peer| self.may_serve(residency, residence, *peer));
         lost.map(|peer| self.name(peer)).collect()
     }
 
     /// The counts of requests that a gateway forwards to this one.
     pub(super) fn taken(&self, from: &Identity) -> &Arc<Tally> {
-        let link = self.links.iter().find(|link| link.identity == *from);
+        let link = self.links.listed().iter().find(|link| link.identity == *from);
         link.map_or(&self.others, |link| &link.taken)
     }
 
     /// When each followed peer was up and down.
     pub(crate) fn histories(&self, now_ms: u64) -> Vec<History> {
-        self.links.iter().map(|link| link.history(now_ms)).collect()
+        self.links.all().iter().map(|link| link.history(now_ms)).collect()
     }
 
     /// The state of each, for the status page. Gateways that are not followed share one row, once
     /// one of them has sent something.
     pub(crate) fn status(&self, driver: &Driver) -> Vec<admin::Peer> {
         let mut rows: Vec<_> =
-            self.links.iter().map(|link| link.status(driver, &self.models)).collect();
+            self.links.all().iter().map(|link| link.status(driver, &self.models)).collect();
         rows.iter_mut().for_each(|row| row.prefixes &= self.handover.compares());
         let taken = self.others.read();
         if taken.begun > 0 {

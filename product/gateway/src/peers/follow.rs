@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use meridian_protocol::peer::{
-    Agreement, Ask, Hello, Identity, MOST_MODELS, SIBLINGS_SINCE, Tell, Telling,
+    Agreement, Ask, Hello, Identity, MOST_MODELS, SIBLINGS_SINCE, SiblingBatch, Tell, Telling,
 };
 use meridian_routing::Input;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::all::Peers;
 use super::dial::PATIENCE;
 use super::link::Link;
-use super::sibling::{self, SiblingTraffic, gone};
+use super::sibling::{self, gone};
 use crate::http::limits::Permit;
 use crate::replicas::region::Region;
 
@@ -70,11 +70,14 @@ async fn begin(
         Status::failed_precondition(refused.to_string())
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
-    let link = peers.links.iter().find(|link| link.identity == from).cloned();
+    let link = peers.links.named(&from);
     if let Some(link) = &link {
         link.lives.notify_waiters();
     }
     let is_sibling = from.region() == peers.tls.identity.region() && agreed.minor >= SIBLINGS_SINCE;
+    if is_sibling && link.is_none() {
+        peers.sightings.look_again();
+    }
     tracing::info!(
         peer = %from, prefixes = agreed.prefixes, sibling = is_sibling, "a peer started following"
     );
@@ -178,12 +181,16 @@ impl Follower {
             }
             Ok(())
         };
-        let unlisted = SiblingTraffic::default();
-        let traffic = self.link.as_ref().map_or(&unlisted, |link| &link.traffic);
+        // It may be found later than it found this gateway.
+        let count = |batch: &SiblingBatch| {
+            if let Some(link) = peers.links.named(&self.from) {
+                link.traffic.told(batch);
+            }
+        };
         let hashes = || agreed.prefixes && peers.handover.compares();
         tokio::select! {
             ended = answering => ended,
-            ended = sibling::tell(region, &peers.rates, traffic, &queue, &self.send, hashes),
+            ended = sibling::tell(region, &peers.rates, count, &queue, &self.send, hashes),
                 if peers.has_siblings() => ended.map(|never| match never {}),
         }
     }

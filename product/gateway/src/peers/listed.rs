@@ -20,6 +20,8 @@ const MOST: usize = 4096;
 /// The listed gateways.
 pub(super) struct Listed {
     fleet: String,
+    /// The region whose gateways may all connect, since this one looks for them.
+    found_in: Option<String>,
     followed: Vec<(String, String)>,
     accepted: RwLock<Vec<config::Accept>>,
     /// From the registry: region and name.
@@ -31,6 +33,7 @@ impl Listed {
         let followed = peers.gateways.iter();
         Listed {
             fleet: own.fleet().to_owned(),
+            found_in: peers.siblings.as_ref().map(|_| own.region().to_owned()),
             followed: followed.map(|peer| (peer.region.clone(), peer.name.clone())).collect(),
             accepted: RwLock::new(peers.accept.clone()),
             registered: RwLock::default(),
@@ -41,7 +44,8 @@ impl Listed {
     pub(super) fn has(&self, gateway: &Identity) -> bool {
         let (region, name) = (gateway.region(), gateway.gateway());
         gateway.fleet() == self.fleet
-            && (self.followed.iter().any(|(r, n)| r == region && n == name)
+            && (self.found_in.as_deref() == Some(region)
+                || self.followed.iter().any(|(r, n)| r == region && n == name)
                 || self.accepted.read().iter().any(|accept| accept.covers(region, name))
                 || self.registered().contains(&(region.to_owned(), name.to_owned())))
     }
@@ -98,6 +102,13 @@ mod tests {
             assert!(!listed.has(&gateway(region, name)), "{region}/{name}");
         }
         assert!(!listed.has(&Identity::new("test", "asia", "a").unwrap()));
+    }
+
+    // With a source of this region's gateways, all of them may connect, and none of another region.
+    #[test]
+    fn by_region() {
+        let listed = listed("siblings: {dns: 'a:1'}");
+        assert!(listed.has(&gateway("us", "us-7")) && !listed.has(&gateway("eu", "eu-1")));
     }
 
     // From the registry: all gateways it has named, even after their lease has ended, up to a

@@ -14,8 +14,10 @@
 
 pub(crate) mod all;
 mod bulletin;
+mod channel;
 mod codec;
 mod dial;
+mod discovery;
 mod error_chain;
 mod follow;
 pub(crate) mod forward;
@@ -23,6 +25,7 @@ pub(crate) mod inbound;
 mod keep_line;
 mod line;
 pub(crate) mod link;
+mod links;
 mod listed;
 mod models;
 pub(crate) mod port;
@@ -33,6 +36,7 @@ mod session;
 mod sibling;
 pub(crate) mod tls;
 pub(crate) mod traffic;
+mod welcome;
 
 use std::sync::Arc;
 
@@ -41,6 +45,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use self::all::Peers;
+use self::discovery::Finder;
 use self::inbound::Forwards;
 use self::port::Port;
 use crate::inputs::residency::Residency;
@@ -65,9 +70,15 @@ pub(crate) fn start<F: Forwards>(
     });
     if peers.has_siblings() {
         peers.note_siblings();
+        let (region, welcomed) = (region.clone(), peers.clone());
+        tasks.spawn(async move { welcome::limit(&region, &welcomed).await });
         tasks.spawn(sibling::collect_units(peers.outbox.clone(), peers.rates.clone()));
     }
-    for link in &peers.links {
+    if let Some(source) = peers.config.siblings.clone() {
+        let (region, residency, peers) = (region.clone(), residency.clone(), peers.clone());
+        tasks.spawn(discovery::keep(Finder { region, residency, peers }, source));
+    }
+    for link in peers.links.listed() {
         let seed = keyed(region.seed, link.identity.dns_name().as_bytes());
         tasks.spawn(session::keep(region.clone(), residency.clone(), peers.clone(), link.clone()));
         if link.sibling {

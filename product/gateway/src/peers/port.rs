@@ -23,7 +23,7 @@ use tonic::body::Body;
 
 use super::all::Peers;
 use super::codec::Messages;
-use super::dial::PATIENCE;
+use super::dial::{PATIENCE, remedy};
 use super::follow::FollowService;
 use super::inbound::Forwards;
 use super::{inbound, refused};
@@ -93,7 +93,10 @@ async fn one<F: Forwards>(port: Port<F>, stream: TcpStream, place: Arc<Connectio
         let shaken = timeout(PATIENCE, peers.tls.acceptor().accept(stream)).await;
         let stream = match shaken {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return peers.refusals.stranger(&address, &error),
+            Ok(Err(error)) => match remedy(&error) {
+                Some(remedy) => return peers.refusals.stranger(&address, &remedy),
+                None => return peers.refusals.stranger(&address, &error),
+            },
             Err(_) => return,
         };
         let (from, certificate) = match certified(&stream) {

@@ -6,15 +6,11 @@
 //! the machine with the next one.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::{Authority, PathAndQuery};
-use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use meridian_base::residency::Place;
@@ -27,17 +23,18 @@ use meridian_routing::{Holdings, Input};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::body::Body;
-use tonic::client::{Grpc, GrpcService};
+use tonic::client::Grpc;
 use tonic::{Code, Request, Status, Streaming};
 
 use super::all::Peers;
+use super::channel::{Channel, Connection};
 use super::codec::Messages;
 use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::error_chain::{error_chain, with_causes};
 use super::link::Link;
 use super::reported::Reported;
 use super::sibling;
+use super::welcome::Welcome;
 use crate::cause;
 use crate::inputs::residency::Residency;
 use crate::rarely::Rarely;
@@ -144,6 +141,8 @@ struct Session<'a> {
     unasked: VecDeque<Authority>,
     /// Whether one of its digests was received.
     took: bool,
+    /// If it is a sibling, what it has told.
+    welcome: Option<Welcome>,
 }
 
 impl<'a> Session<'a> {
@@ -155,7 +154,8 @@ impl<'a> Session<'a> {
     ) -> Session<'a> {
         let (hearing, unasked) = (Hearing::default(), VecDeque::new());
         let places = Reported::new(residency, &link.identity);
-        Session { region, peers, link, hearing, places, rtt: None, unasked, took: false }
+        let (rtt, took, welcome) = (None, false, None);
+        Session { region, peers, link, hearing, places, rtt, unasked, took, welcome }
     }
 
     async fn run(&mut self) -> Broken {
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
             opening.map_err(|_| Broken::Silent("no answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         self.places = Reported::new(self.places.residency, &self.link.identity);
-        self.ask_all();
+        self.ask_all(&agreed);
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
                     silent.as_mut().reset(Instant::now() + gone);
                     continue;
                 }
-                _ = beats.tick() => Ask::Heartbeat(self.region.driver.clock.now().as_nanos()),
+                _ = beats.tick() => self.heartbeat(),
                 count = self.peers.outbox.to_steal(self.link.id) => Ask::Steal(count),
                 replicas = self.peers.handover.to_ask(self.link.id) => {
                     self.unasked.extend(replicas);
@@ -195,6 +195,9 @@ impl<'a> Session<'a> {
                 room = asks.reserve(), if !self.unasked.is_empty() => {
                     if let (Ok(room), Some(replica)) = (room, self.unasked.pop_front()) {
                         room.send(Ask::Holdings(replica.to_string()));
+                    }
+                    if self.unasked.is_empty() {
+                        beats.reset_immediately();
                     }
                     continue;
                 }
@@ -207,11 +210,29 @@ impl<'a> Session<'a> {
     }
 
     /// A sibling has the same replicas, and may have learned of them while it was not connected.
-    fn ask_all(&mut self) {
+    fn ask_all(&mut self, agreed: &Agreement) {
         if self.link.sibling {
+            self.welcome = Some(Welcome::new(agreed.minor >= SIBLINGS_SINCE));
             self.peers.handover.asks_all(self.link.id);
             let all = self.region.fleet.all();
             self.unasked.extend(all.iter().map(|member| member.authority.clone()));
+        }
+    }
+
+    fn heartbeat(&mut self) -> Ask {
+        let stamp = self.region.driver.clock.now().as_nanos();
+        if let Some(welcome) = &mut self.welcome {
+            welcome.beats(stamp, self.unasked.is_empty());
+        }
+        Ask::Heartbeat(stamp)
+    }
+
+    /// Notes what the sibling told. With everything, this gateway is ready.
+    fn welcomed(&mut self, told: impl FnOnce(&mut Welcome)) {
+        let Some(welcome) = &mut self.welcome else { return };
+        told(welcome);
+        if welcome.is_complete() && self.region.joining.end() {
+            tracing::info!(peer = %self.link.identity, "a gateway of this region told what it knows");
         }
     }
 
@@ -289,12 +310,14 @@ impl<'a> Session<'a> {
                 let rtt = self.region.driver.clock.now().since(Time::from_nanos(stamp));
                 self.rtt = Some(self.rtt.map_or(rtt, |old| old.min(rtt)));
                 self.link.heard(&self.region.driver, rtt);
+                self.welcomed(|welcome| welcome.echoes(stamp));
             }
             Tell::Siblings(batch) if self.link.sibling => {
                 self.took = true;
                 sibling::charge(&self.peers.rates, &batch);
                 let (hashes, from) = (self.shares_hashes(), self.link.sibling_id());
                 sibling::hear(self.region, from, &self.link.traffic, batch, hashes);
+                self.welcomed(Welcome::hears_requests);
             }
             // An older sibling takes this gateway for a peer of another region.
             Tell::News(_) | Tell::Models(_) if self.link.sibling => self.took = true,
@@ -360,38 +383,5 @@ fn assumed(agreed: &Agreement, region: &str) -> Vec<Arc<Place>> {
     match agreed.minor {
         RULES_SINCE..PLACES_SINCE => vec![Arc::new(Place::region(region))],
         _ => Vec::new(),
-    }
-}
-
-/// A connection.
-struct Connection {
-    /// Ends with its stream.
-    task: tokio::task::JoinHandle<()>,
-    /// Completes when the peer's certificate is revoked.
-    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// The connection in the form that tonic uses.
-struct Channel(http2::SendRequest<Body>);
-
-type SessionAnswer = Result<http::Response<Incoming>, hyper::Error>;
-
-impl GrpcService<Body> for Channel {
-    type ResponseBody = Incoming;
-    type Error = hyper::Error;
-    type Future = Pin<Box<dyn Future<Output = SessionAnswer> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        Box::pin(self.0.send_request(request))
     }
 }

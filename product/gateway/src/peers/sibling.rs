@@ -47,6 +47,11 @@ impl SiblingTraffic {
         bytes.fetch_add(batch.bytes() as u64, Ordering::Relaxed);
     }
 
+    /// Counts what was told.
+    pub(super) fn told(&self, batch: &SiblingBatch) {
+        SiblingTraffic::count(&self.told, batch);
+    }
+
     pub(super) fn read(&self) -> Sibling {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let ([told, told_bytes], [heard, heard_bytes]) = (&self.told, &self.heard);
@@ -63,14 +68,18 @@ impl SiblingTraffic {
 pub(super) async fn tell(
     region: &Region,
     rates: &RatesByTenant,
-    traffic: &SiblingTraffic,
+    count: impl Fn(&SiblingBatch),
     queue: &SiblingQueue,
     send: &mpsc::Sender<Result<Tell, Status>>,
     hashes: impl Fn() -> bool,
 ) -> Result<Infallible, Status> {
+    // The first message comes at once: a gateway that starts waits for it.
+    let mut is_first = true;
     loop {
         queue.changed().await;
-        sleep(if queue.restarts() { RESTARTS } else { COLLECTED }).await;
+        if !std::mem::take(&mut is_first) {
+            sleep(if queue.restarts() { RESTARTS } else { COLLECTED }).await;
+        }
         let (restart, records) = region.driver.untold(queue);
         let (mut batches, hashes) = (Batches::new(restart), hashes());
         for queued in records {
@@ -90,7 +99,7 @@ pub(super) async fn tell(
             batches.push_units((tenant, requests, tokens));
         }
         for batch in batches.finish() {
-            SiblingTraffic::count(&traffic.told, &batch);
+            count(&batch);
             send.send(Ok(Tell::Siblings(batch))).await.map_err(gone)?;
         }
     }

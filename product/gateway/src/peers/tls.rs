@@ -4,13 +4,19 @@
 //! expects the DNS name made of the peer's fleet, region and name. TLS's own check therefore
 //! refuses every other gateway, whatever address it has.
 //!
+//! Without files, the gateways' common secret stands for the CA, and each gateway issues its own
+//! certificate (`meridian_tls::OfSecret`).
+//!
 //! The files are reloaded while the gateway serves; its identity stays that of the start.
 
 use std::sync::Arc;
 
-use meridian_config as config;
-use meridian_protocol::peer::Identity;
-use meridian_tls::{Files, Look, Reread, Revoked, client, identity, mutual_server};
+use meridian_config::{self as config, Secret};
+use meridian_protocol::peer::{Identity, label};
+use meridian_tls::{
+    Files, Look, Material, OfSecret, Reread, Revoked, client, client_of_region, identity,
+    mutual_server,
+};
 use rustls::pki_types::CertificateDer;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -28,14 +34,27 @@ pub(crate) struct Tls {
 struct Both {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
+    /// For any gateway of this region.
+    finder: TlsConnector,
     revoked: Revoked,
     expires: u64,
 }
 
 impl Tls {
-    /// Reads the files and builds both sides of TLS.
-    pub(crate) fn load(peers: &config::Peers, region: &str) -> Result<Tls, TlsError> {
-        let files = files(peers);
+    /// Reads the files, or makes certificates from the secret, and builds both sides of TLS.
+    pub(crate) fn load(
+        peers: &config::Peers,
+        region: &str,
+        name: Option<&str>,
+    ) -> Result<Tls, TlsError> {
+        if let Some(files) = files(peers) {
+            return Tls::of_files(files, region);
+        }
+        let secret = peers.secret.as_ref().expect("without a secret there are files");
+        Tls::of_secret(secret, region, peers.name.as_deref().or(name))
+    }
+
+    fn of_files(files: Files, region: &str) -> Result<Tls, TlsError> {
         let (identity, _) = both(&files)?;
         if identity.region() != region {
             let certified = identity.region().to_owned();
@@ -54,12 +73,33 @@ impl Tls {
         Ok(Tls { identity, both: Reread::new(paths, make)? })
     }
 
+    /// A restart makes another certificate; nothing changes while the gateway runs.
+    fn of_secret(secret: &Secret, region: &str, name: Option<&str>) -> Result<Tls, TlsError> {
+        let name = name.map_or_else(host_name, |name| Ok(name.to_owned()))?;
+        let identity = Identity::new(meridian_tls::FLEET, region, &name)?;
+        let made = OfSecret::new(secret.expose(), &identity);
+        let made = made.map_err(|error| TlsError::Secret(error.to_string()))?;
+        let files = Files { section: "peers".into(), ..Files::default() };
+        let own = identity.clone();
+        let make = move || {
+            let material = || made.material().map_err(|error| TlsError::Secret(error.to_string()));
+            Both::new(&files, &own, material).map_err(|error| error.to_string())
+        };
+        let both = Reread::new(Vec::new(), make).map_err(TlsError::Secret)?;
+        Ok(Tls { identity, both })
+    }
+
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.both.now().acceptor.clone()
     }
 
     pub(super) fn connector(&self) -> TlsConnector {
         self.both.now().connector.clone()
+    }
+
+    /// The same for any gateway of this region.
+    pub(super) fn finder(&self) -> TlsConnector {
+        self.both.now().finder.clone()
     }
 
     /// When the certificate in force expires, in seconds since 1970.
@@ -82,24 +122,45 @@ impl Tls {
 }
 
 /// The files that `peers` names.
-pub(crate) fn files(peers: &config::Peers) -> Files {
-    Files {
-        section: "peers".into(),
-        ca: Some(peers.ca.clone()),
-        crl: peers.crl.clone(),
-        certificate: peers.certificate.clone(),
-        key: peers.key.clone(),
-    }
+pub(crate) fn files(peers: &config::Peers) -> Option<Files> {
+    let config::MutualTls { ca, crl, certificate, key } = peers.files()?;
+    Some(Files { section: "peers".into(), ca: Some(ca), crl, certificate, key })
 }
 
 fn both(files: &Files) -> Result<(Identity, Both), TlsError> {
     let named = files.read()?;
     let identity =
         identity(named.certificate()).map_err(|error| files.error("certificate", error))?;
-    let (revoked, expires) = (named.revoked().clone(), named.expires());
-    let server = mutual_server(files, named, PROTOCOLS)?;
-    let client = client(files, files.read()?, PROTOCOLS)?;
-    let (acceptor, connector) =
-        (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
-    Ok((identity, Both { acceptor, connector, revoked, expires }))
+    let both = Both::new(files, &identity, || Ok(files.read()?))?;
+    Ok((identity, both))
+}
+
+impl Both {
+    /// `material` is made anew for each side.
+    fn new(
+        files: &Files,
+        own: &Identity,
+        material: impl Fn() -> Result<Material, TlsError>,
+    ) -> Result<Both, TlsError> {
+        let named = material()?;
+        let (revoked, expires) = (named.revoked().clone(), named.expires());
+        let server = mutual_server(files, named, PROTOCOLS)?;
+        let client = client(files, material()?, PROTOCOLS)?;
+        let finder = client_of_region(files, material()?, PROTOCOLS, own)?;
+        Ok(Both {
+            acceptor: TlsAcceptor::from(Arc::new(server)),
+            connector: TlsConnector::from(Arc::new(client)),
+            finder: TlsConnector::from(Arc::new(finder)),
+            revoked,
+            expires,
+        })
+    }
+}
+
+/// The name of this host as the name of a gateway: what is before its first dot, in lower case.
+fn host_name() -> Result<String, TlsError> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim().to_lowercase();
+    let name = host.split('.').next().unwrap_or_default().to_owned();
+    label("name", &name).map_err(|_| TlsError::Host(host)).map(|()| name)
 }

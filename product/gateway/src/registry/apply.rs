@@ -63,8 +63,7 @@ fn apply(
 ) -> Option<Duration> {
     here.residency.registered(view);
     if let Some(peers) = &here.peers {
-        let living = view.gateways.iter();
-        peers.register(living.map(|(name, gateway)| (gateway.region.clone(), name.clone())));
+        peers.register(view.gateways.iter());
     }
     let replicas = &here.replicas;
     let mut wants = wants(view, &following.name, &following.region);

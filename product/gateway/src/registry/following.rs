@@ -85,7 +85,7 @@ impl Following {
         own_name: Option<&str>,
     ) -> Result<Option<Following>, FileError> {
         let Some(control) = config.control.clone() else { return Ok(None) };
-        let files = control.tls.clone().or_else(|| Some(config.peers.as_ref()?.files()));
+        let files = control.tls.clone().or_else(|| config.peers.as_ref()?.files());
         // The configuration was checked: it has a name or peers.
         let Some(name) = control.name.as_deref().or(own_name) else { return Ok(None) };
         let secured = |files| Secured::load(&files, &config.region, name);

@@ -5,12 +5,13 @@
 //! interruption, a new one is requested at once.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, Uri};
 use meridian_protocol::registry::{Announce, Gateway, Leased, Load, Renew, Seen};
+use tokio::net::UdpSocket;
 
 use super::apply::Here;
 use super::following::{Following, Task};
@@ -72,7 +73,13 @@ async fn renew(
 ) -> Result<(), Lost> {
     let held = following.state().lease.clone();
     let (method, body) = match held {
-        None => (Method::POST, json(&announce(following, addresses))),
+        None => {
+            let peers = match addresses.peers {
+                Some(peers) => Some(reachable(peers, following.control.planes.url(at)).await),
+                None => None,
+            };
+            (Method::POST, json(&announce(following, Addresses { peers, ..addresses })))
+        }
         Some(lease) => (Method::PUT, json(&report(here, following, lease))),
     };
     let limit = following.control.config.lease.0 / 3;
@@ -114,6 +121,29 @@ fn path(following: &Following) -> String {
 
 fn json(value: &impl serde::Serialize) -> bytes::Bytes {
     serde_json::to_vec(value).expect("keys are strings, numbers are finite").into()
+}
+
+/// The peer address with the address of this machine towards the control plane, if the gateway
+/// listens on all of them: others of its region dial it.
+async fn reachable(peers: SocketAddr, control: &str) -> SocketAddr {
+    if !peers.ip().is_unspecified() {
+        return peers;
+    }
+    let route = async {
+        let url: Uri = control.parse().ok()?;
+        let target = (url.host()?.trim_matches(['[', ']']).to_owned(), url.port_u16()?);
+        let target = tokio::net::lookup_host(target).await.ok()?.next()?;
+        let any: IpAddr = match target {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // Nothing is sent: this only selects the route.
+        let socket = UdpSocket::bind((any, 0)).await.ok()?;
+        socket.connect(target).await.ok()?;
+        socket.local_addr().ok()
+    };
+    let ip = route.await.map_or(peers.ip(), |own| own.ip());
+    SocketAddr::new(ip, peers.port())
 }
 
 fn announce(following: &Following, addresses: Addresses) -> Announce {

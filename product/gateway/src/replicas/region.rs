@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::draining::Draining;
+use crate::joining::Joining;
 use crate::machine::driver::Driver;
 use crate::replicas::fleet::Fleet;
 
@@ -14,6 +15,8 @@ pub(crate) struct Region {
     pub(crate) fleet: Arc<Fleet>,
     /// A draining gateway takes no requests, and reports no free capacity.
     pub(crate) draining: Draining,
+    /// A gateway that starts is not ready while it waits for what others know.
+    pub(crate) joining: Joining,
     /// Ends every connection, every stream, and every poll of a replica.
     pub(crate) over: CancellationToken,
     /// Keys the hashes of names, and randomizes the pauses of different gateways.

@@ -24,6 +24,7 @@ use crate::inputs::fingerprint::ReadingNow;
 use crate::inputs::in_force::{ConfigNow, InForce, Kept};
 use crate::inputs::residency::Residency;
 use crate::inputs::used_kv::UsedKv;
+use crate::joining::Joining;
 use crate::machine::driver::Driver;
 use crate::machine::ratios::Ratios;
 use crate::metrics::Metrics;
@@ -91,7 +92,9 @@ impl Gateway {
         let handover = peers.as_ref().map(|peers| peers.handover.clone());
         let routing = Routing::new(routing, seed);
         let driver = Arc::new(Driver::new(routing, wishes, (fleet.clock, fleet.clone()), outbox));
-        let region = Arc::new(Region { driver, fleet, draining: Draining::default(), over, seed });
+        let joining = Joining::new(peers.as_ref().is_some_and(|peers| peers.has_siblings()));
+        let draining = Draining::default();
+        let region = Arc::new(Region { driver, fleet, draining, joining, over, seed });
         let rates = peers.as_ref().map(|peers| peers.rates.clone()).unwrap_or_default();
         let kept = Arc::new(Kept::new(&config, seed, rates));
         let in_force = InForce::new(config.clone(), &kept, tls.map(Arc::new))?;

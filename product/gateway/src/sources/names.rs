@@ -5,27 +5,17 @@
 //! replica's, if it has one.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{
-    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
-};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use meridian_config::name_and_port;
 use meridian_protocol::admin::AddReplica;
 
 use super::source::Source;
-
-/// Answers are valid for at least this long, whatever their TTL,
-const SHORTEST: Duration = Duration::from_secs(1);
-/// and at most this long.
-const LONGEST: Duration = Duration::from_secs(300);
-/// Timeout of one query to one name server.
-const PATIENCE: Duration = Duration::from_secs(2);
+use crate::resolve::{self, SHORTEST, holds, pause_after_failure, resolver};
 
 /// Addresses with the weight of their replica.
 type Addresses = BTreeMap<SocketAddr, u32>;
@@ -54,33 +44,11 @@ pub(super) async fn keep(source: Arc<Source>) {
                 if source.failed(&why) {
                     source.log_trouble(&why);
                 }
-                // As long as the answers would be valid, and longer with each failure.
-                (pause * 2).clamp(SHORTEST, Duration::from_secs(30))
+                pause_after_failure(pause)
             }
         };
         source.rest(pause).await;
     }
-}
-
-/// Queries `server`, or the system's name servers.
-fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, String> {
-    let mut builder = match server {
-        None => TokioResolver::builder_tokio()
-            .map_err(|error| format!("/etc/resolv.conf cannot be used: {error}; set `server`"))?,
-        Some(server) => {
-            let mut connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-            connections.iter_mut().for_each(|connection| connection.port = server.port());
-            let asked = NameServerConfig::new(server.ip(), true, connections.to_vec());
-            let config = ResolverConfig::from_parts(None, vec![], vec![asked]);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        }
-    };
-    let options = builder.options_mut();
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    options.timeout = PATIENCE;
-    // Names are resolved again only after an answer has expired, so a cache is useless.
-    options.cache_size = 0;
-    builder.build().map_err(|error| error.to_string())
 }
 
 async fn look(resolver: &TokioResolver, source: &Source) -> Result<NameFound, String> {
@@ -98,8 +66,7 @@ async fn look(resolver: &TokioResolver, source: &Source) -> Result<NameFound, St
         return Err("the answer has no addresses".to_owned());
     }
     let replicas = addresses.into_iter().map(|(at, weight)| config.replica(at, weight)).collect();
-    let holds = until.saturating_duration_since(Instant::now()).clamp(SHORTEST, LONGEST);
-    Ok(NameFound { replicas, holds })
+    Ok(NameFound { replicas, holds: holds(until) })
 }
 
 /// The addresses of a name, and their validity.
@@ -110,10 +77,9 @@ async fn of_name(
     weight: u32,
     addresses: &mut Addresses,
 ) -> Result<Instant, String> {
-    let answer = resolver.lookup_ip(name).await;
-    let answer = answer.map_err(|error| format!("{name}: {error}"))?;
-    addresses.extend(answer.iter().map(|ip: IpAddr| (SocketAddr::new(ip, port), weight)));
-    Ok(answer.valid_until())
+    let (ips, until) = resolve::addresses(resolver, name).await?;
+    addresses.extend(ips.into_iter().map(|ip| (SocketAddr::new(ip, port), weight)));
+    Ok(until)
 }
 
 /// The addresses of the targets of a name's SRV records.

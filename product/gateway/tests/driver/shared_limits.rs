@@ -1,8 +1,8 @@
-//! Rate limits of a tenant over the gateways of one region.
+//! Rate limits of a tenant, and of a model, over the gateways of one region.
 
 use std::time::Duration;
 
-use meridian_config::{Gateway as Config, TenantLimits};
+use meridian_config::{Gateway as Config, ModelLimits, ModelSettings, TenantLimits};
 use tokio::time::sleep;
 
 use crate::common::{Fleet, Region, Replica, Script, call, request};
@@ -18,12 +18,12 @@ fn limited(config: &mut Config) {
 }
 
 async fn ask(region: &Region) -> u16 {
-    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+    let body = r#"{"model":"m","max_tokens":900,"messages":[{"role":"user","content":"hi"}]}"#;
     let request = bearing(request("POST", "/v1/chat/completions", body), KEY);
     call(region.listen, request).await.status
 }
 
-/// Requests of the tenant that were answered and refused, sent to the gateways in turn, a hundred a second.
+/// Requests that were answered and refused, sent to the gateways in turn, a hundred a second.
 async fn sent(regions: &[&Region], count: usize) -> (usize, usize) {
     let (mut answered, mut refused) = (0, 0);
     for at in 0..count {
@@ -70,4 +70,35 @@ async fn gateways_share_a_limit() {
     sleep(Duration::from_secs(120)).await;
     let (answered, _) = sent(&[&first], 30).await;
     assert_eq!(answered, 10, "half of the limit without the sibling");
+}
+
+// The tokens of a model count over both gateways, too, also for one that starts.
+#[tokio::test(start_paused = true)]
+async fn gateways_share_a_models_limit() {
+    let fleet = Fleet::new("prod");
+    let both = [Replica::start().await, Replica::start().await];
+    let usage = r#"{"prompt_tokens":10,"completion_tokens":890}"#;
+    both.iter().for_each(|replica| {
+        let answer = format!(r#"{{"id":"x","choices":[],"usage":{usage}}}"#);
+        replica.always(Script::json(200, &answer));
+    });
+    let (mut first, mut second) = two(&fleet, [&both[0], &both[1]]);
+    let limits = ModelLimits { requests: None, tokens_per_minute: Some(2000) };
+    for config in [&mut first, &mut second] {
+        let settings = ModelSettings { limits, ..ModelSettings::default() };
+        config.models.insert("m".to_owned(), settings);
+    }
+    let first = Region::start(first).await;
+    let mut other = Region::start(second.clone()).await;
+    for region in [&first, &other] {
+        region.until("its sibling and replicas are up", is_up).await;
+    }
+    assert_eq!(sent(&[&first, &other], 6).await, (2, 4), "there is room for two of 900 tokens");
+
+    other.shut_down();
+    other.served.await.unwrap().unwrap();
+    let again = Region::start(second).await;
+    again.until("its sibling and replicas are up", is_up).await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(ask(&again).await, 429, "what is taken is known after a start");
 }

@@ -8,6 +8,7 @@ use meridian_protocol::admin::{self, Status};
 use meridian_protocol::peer::Identity;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep};
 
 use crate::common::{Fleet, Region, Replica, Script, call, chat, eventually, get, peers, post};
 
@@ -17,7 +18,7 @@ fn prompt() -> String {
 }
 
 /// The gateway `us-N`, at the peer port N, with a policy that has a prefix index.
-fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Config {
+pub(crate) fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Config {
     let name = format!("us-{number}");
     let identity = Identity::new("prod", "us", &name).unwrap();
     let mut config = fleet.gateway_of(&identity, &name, number, replicas);
@@ -25,7 +26,7 @@ fn gateway(fleet: &Fleet, number: u16, replicas: &[&Replica]) -> Config {
     config
 }
 
-fn lists(config: &mut Config, number: u16, address: SocketAddr) {
+pub(crate) fn lists(config: &mut Config, number: u16, address: SocketAddr) {
     peers(config).gateways.push(Peer {
         name: format!("us-{number}"),
         region: "us".to_owned(),
@@ -49,7 +50,7 @@ pub(crate) fn is_up(status: &Status) -> bool {
     status.peers[0].state == "up" && status.replicas.iter().all(replica)
 }
 
-fn of_siblings(status: &Status) -> u32 {
+pub(crate) fn of_siblings(status: &Status) -> u32 {
     status.replicas.iter().map(|replica| replica.of_siblings).sum()
 }
 
@@ -181,7 +182,7 @@ async fn a_restart_keeps_what_is_known() {
     let client = tokio::spawn(async move { call(listen, chat("another")).await });
     first.until("one is in flight", |s| s.requests.in_flight == 1).await;
     for _ in 0..2 {
-        let started = tokio::time::Instant::now();
+        let started = Instant::now();
         let mut again = Region::start(second.clone()).await;
         again.until("its sibling and replicas are up", is_up).await;
         let knows = async || Some(expects(&again, &prompt()).await).filter(|(_, m)| *m > 0.9);
@@ -230,4 +231,32 @@ async fn a_sibling_gets_no_requests() {
     let answer = post(first.listen, "/v1/chat/completions", body).await;
     assert_eq!(answer.status, 404, "{}", answer.text());
     assert_eq!(first.settled().await.peers[0].sent.begun, 0);
+}
+
+// A gateway is ready when its sibling has told what it knows. One that reaches no sibling is ready after
+// `peers.gone`, and serves requests before.
+#[tokio::test(start_paused = true)]
+async fn ready_with_what_others_know() {
+    let fleet = Fleet::new("prod");
+    let both = [Replica::start().await, Replica::start().await];
+    let (first, second) = two(&fleet, [&both[0], &both[1]]);
+    let first = Region::start(first).await;
+    let up = |s: &Status| s.replicas.iter().all(|r| r.state == "up" && !r.models.is_empty());
+    first.until("the replicas are up", up).await;
+    for port in [first.listen, first.admin] {
+        let early = get(port, "/ready").await;
+        assert_eq!(early.status, 503);
+        assert!(early.text().contains("what the other gateways"), "{}", early.text());
+    }
+    assert_eq!(call(first.listen, chat(&prompt())).await.status, 200);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(get(first.listen, "/ready").await.status, 200);
+
+    let started = Instant::now();
+    let second = Region::start(second).await;
+    let is_ready = async || Some(get(second.listen, "/ready").await.status).filter(|s| *s == 200);
+    eventually("it is ready", is_ready).await;
+    let (_, matched) = expects(&second, &prompt()).await;
+    assert!(matched > 0.9, "{matched}");
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }

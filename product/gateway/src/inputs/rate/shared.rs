@@ -1,5 +1,5 @@
-//! What tenants took from their limits at this gateway, for siblings, so that a limit holds over all
-//! gateways of the region.
+//! What was taken from the limits of tenants and models at this gateway, for siblings, so that a limit
+//! holds over all gateways of the region.
 //!
 //! Each gateway charges its own bucket and tells the others, which charge theirs. Between two messages
 //! gateways can admit a request each of the same unit: the buckets are then in debt, and less is
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::bucket::Bucket;
 use super::{Rates, RatesByTenant};
 
-/// Units of a tenant's two limits.
+/// Units of the two limits of a tenant or a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) requests: i64,
@@ -30,10 +30,10 @@ impl Units {
     }
 }
 
-/// The units that tenants took here.
+/// The units that were taken here.
 #[derive(Debug, Default)]
 pub(crate) struct SharedRates {
-    /// Since siblings were told last, by the hash of the tenant's name.
+    /// Since siblings were told last, by the hash of the tenant's or model's name.
     taken: Mutex<BTreeMap<u64, Units>>,
     changed: Notify,
     /// The gateways that share the limits, this one included; 0 without siblings.
@@ -108,16 +108,21 @@ impl Rates {
 }
 
 impl RatesByTenant {
-    /// The level of each tenant, for a sibling that starts.
+    /// The level of each tenant and model, for a sibling that starts.
     pub(crate) fn levels(&self) -> Vec<(u64, Units)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(|(tenant, (_, rates))| (*tenant, rates.level())).collect()
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenants = kept.iter().map(|(tenant, (_, rates))| (*tenant, rates.level()));
+        tenants.chain(models.iter().map(|(model, rates)| (*model, rates.level()))).collect()
     }
 
-    /// The limits of a tenant, by the hash of its name.
-    pub(crate) fn by_hash(&self, tenant: u64) -> Option<Arc<Rates>> {
+    /// The limits of a tenant or a model, by the hash of its name.
+    pub(crate) fn by_hash(&self, name: u64) -> Option<Arc<Rates>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&tenant).map(|(_, rates)| rates.clone())
+        if let Some((_, rates)) = kept.get(&name) {
+            return Some(rates.clone());
+        }
+        self.models.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
     }
 }
 

@@ -131,6 +131,7 @@ mod tests {
     use super::*;
     use crate::draining::Draining;
     use crate::inputs::residency::Rules;
+    use crate::joining::Joining;
     use crate::machine::driver::Driver;
     use crate::replicas::fleet::Fleet;
 
@@ -163,7 +164,8 @@ mod tests {
             });
             let residence = rules.residence(&subject, Vec::new());
             let (draining, over) = (Draining::default(), CancellationToken::new());
-            let region = Region { driver, fleet, draining, over, seed: 1 };
+            let joining = Joining::new(false);
+            let region = Region { driver, fleet, draining, joining, over, seed: 1 };
             Pair { region, residency, residence, ids }
         }
 
