@@ -216,14 +216,17 @@ impl Link {
             taken: self.taken.read(),
             sibling: self.sibling.then(|| self.traffic.read()),
             problem: state.problem.clone(),
-            ..from_machine.unwrap_or_else(|| self.outside())
+            ..from_machine.unwrap_or_else(|| self.outside(driver))
         }
     }
 
-    /// What is known of it while it is not in the machine.
-    fn outside(&self) -> admin::Peer {
-        let rtt_ms = if self.sibling { self.rtt().as_secs_f32() * 1e3 } else { 0.0 };
-        admin::Peer { rtt_ms, ..admin::Peer::default() }
+    /// What is known of it while it is no peer of the machine.
+    fn outside(&self, driver: &Driver) -> admin::Peer {
+        if !self.sibling {
+            return admin::Peer::default();
+        }
+        let held = driver.lock().routing.held_at(self.sibling_id());
+        admin::Peer { rtt_ms: self.rtt().as_secs_f32() * 1e3, held, ..admin::Peer::default() }
     }
 
     /// Its intervals, at this date.

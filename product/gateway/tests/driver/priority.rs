@@ -5,8 +5,9 @@ use std::time::Duration;
 use meridian_config::{AdmissionMode, Gateway as Config, PriorityClass};
 use tokio::task::JoinHandle;
 
-use crate::common::{Answer, Region, Replica, call, chat};
+use crate::common::{Answer, Fleet, Region, Replica, call, chat};
 use crate::forwards::occupy_with;
+use crate::siblings;
 use crate::tenants::{bearing, tenant};
 
 const HIGH: &str = "mk-0123456789abcdefghij";
@@ -62,6 +63,39 @@ async fn higher_classes_go_first() {
     let answer = call(region.listen, says_priority(NORMAL, Some("urgent"))).await;
     assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"));
     assert!(!answer.text().contains("urgent"), "{}", answer.text());
+}
+
+// The same over two gateways of a region: the slot that gets free at the one is left to the other, which
+// holds a request of a higher class.
+#[tokio::test(start_paused = true)]
+async fn higher_classes_go_first_over_gateways() {
+    let fleet = Fleet::new("prod");
+    let replica = Replica::start().await;
+    let both = [(1, 2), (2, 1)].map(|(own, other)| {
+        let mut config = siblings::gateway(&fleet, own, &[&replica]);
+        siblings::lists(&mut config, other, fleet.address(other));
+        classes(&mut config);
+        config
+    });
+    let [first, second] = both;
+    let (first, second) = (Region::start(first).await, Region::start(second).await);
+    for region in [&first, &second] {
+        region.until("its sibling and replica are up", siblings::is_up).await;
+    }
+    let busy = occupy_with(&first, &replica, NORMAL).await;
+    second.until("the slot is taken", |s| siblings::of_siblings(s) == 1).await;
+    let low = [hold(&first, NORMAL, None, 1).await, hold(&first, NORMAL, None, 2).await];
+    let high = hold(&second, HIGH, None, 1).await;
+    first.until("it knows that queue", |s| s.peers[0].held == 1).await;
+    second.until("it knows the other", |s| s.peers[0].held == 2).await;
+    drop(busy);
+    for answer in low.into_iter().chain([high]) {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+    let seen = replica.seen();
+    let order: Vec<bool> = seen[1..].iter().map(|seen| seen.text().contains(HIGH)).collect();
+    assert_eq!(order, [true, false, false]);
+    first.until("nothing waits there", |s| s.peers[0].held == 0).await;
 }
 
 // When the queue is full, a request of a higher class replaces the newest one of the lowest class.

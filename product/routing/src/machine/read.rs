@@ -1,8 +1,8 @@
 //! What a driver may read of the machine: its tables, its settings and the kept decisions.
 
 use alloc::vec::Vec;
-use meridian_base::RequestId;
 use meridian_base::residency::Residence;
+use meridian_base::{RequestId, SiblingId};
 
 use super::Routing;
 use crate::config::Config;
@@ -40,10 +40,10 @@ impl Routing {
         self.queue.len()
     }
 
-    /// Requests that siblings hold since no replica has capacity, as they reported.
+    /// Requests that a sibling holds since no replica has capacity, as it reported.
     #[must_use]
-    pub fn held_at_siblings(&self) -> u32 {
-        self.queue.held_elsewhere()
+    pub fn held_at(&self, sibling: SiblingId) -> u32 {
+        self.queue.held_elsewhere(sibling)
     }
 
     /// Sessions that the queue's turns know, and the largest one's share of the tokens that all of them were served.

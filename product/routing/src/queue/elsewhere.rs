@@ -48,8 +48,8 @@ impl Elsewhere {
         }
     }
 
-    pub(super) fn held(&self) -> u32 {
-        let lines = self.0.values().flat_map(|queue| &queue.lines);
+    pub(super) fn held(&self, sibling: SiblingId) -> u32 {
+        let lines = self.0.get(&sibling).into_iter().flat_map(|queue| &queue.lines);
         lines.fold(0, |sum, (line, _)| sum.saturating_add(line.held))
     }
 

@@ -73,9 +73,9 @@ impl WaitingQueue {
         self.held.answered_elsewhere(now, sent);
     }
 
-    /// The requests that siblings hold, as far as they reported.
-    pub(crate) fn held_elsewhere(&self) -> u32 {
-        self.elsewhere.held()
+    /// The requests that a sibling holds, as far as it reported.
+    pub(crate) fn held_elsewhere(&self, sibling: SiblingId) -> u32 {
+        self.elsewhere.held(sibling)
     }
 
     fn elsewhere_changed(&mut self) {

@@ -259,7 +259,7 @@ fn capacity_is_left_for_a_moment_only() {
         region.handle(0, Input::Sibling { from: SiblingId(1), records });
     };
     tell(&mut region, 10, queue(&[line]));
-    assert_eq!(region.gateways[0].held_at_siblings(), 3);
+    assert_eq!(region.gateways[0].held_at(SiblingId(1)), 3);
     let other = region.arrives(0, 20, |r| r.model = ModelId(1));
     let left = region.arrives(0, 20, |_| {});
     let later = region.arrives(0, 90, |_| {});
