@@ -1,5 +1,7 @@
 //! The peers of a gateway: their names, addresses and certificates.
 
+mod siblings;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::twice::twice;
-use super::{MutualTls, Registry, Secret, SiblingDiscovery, Size, Span};
+use super::{MutualTls, Registry, Secret, Size, Span};
 use meridian_base::residency::Term;
 use meridian_protocol::peer::{MOST_TERMS, label, term};
+
+pub use siblings::SiblingDiscovery;
 
 /// Most peers of a gateway: the routing machine keeps a request's permissions as one bit per peer.
 pub const MOST_PEERS: usize = 64;

@@ -87,7 +87,7 @@ pub enum TlsError {
     /// No certificate can be made from the secret.
     #[error("peers.secret: no certificate can be made from it: {0}; use certificates")]
     Secret(String),
-    /// The host's name is no name of a gateway.
+    /// The host's name is not a gateway's.
     #[error(
         "peers.name: is missing, and the host's name `{0}` does not start with a letter or has other characters than letters, digits and hyphens; set peers.name"
     )]

@@ -18,12 +18,12 @@ use tokio_util::task::TaskTracker;
 
 use super::bulletin::Bulletin;
 use super::dial::{PATIENCE, dial};
-use super::discovery::{self, Sightings};
 use super::link::Link;
-use super::links::Links;
+use super::links::LinkTable;
 use super::listed::Listed;
 use super::models::Models;
 use super::refused::Refusals;
+use super::sightings::{self, Sightings};
 use super::tls::Tls;
 use super::traffic::Tally;
 use crate::error::TlsError;
@@ -47,7 +47,7 @@ pub(crate) struct Peers {
     /// Messages from the machine to these tasks.
     pub(crate) outbox: Arc<Outbox>,
     pub(super) bulletin: Bulletin,
-    pub(super) links: Links,
+    pub(super) links: LinkTable,
     pub(super) sightings: Sightings,
     /// Those to which requests may be forwarded, one bit each.
     serve: u64,
@@ -81,7 +81,7 @@ impl Peers {
         let link = |(id, peer): (_, &config::Peer)| Link::new(id, peer, &peers, &tls).map(Arc::new);
         let links = ids.zip(&peers.gateways).map(link).collect::<Result<Vec<_>, _>>()?;
         let serve = others(&links);
-        let links = Links::new(links, peers.siblings.is_some());
+        let links = LinkTable::new(links, peers.siblings.is_some());
         let announced_block_bytes = usize::try_from(hello.block_bytes).unwrap_or(0);
         let listed = Listed::new(&tls.identity, &peers);
         Ok(Some(Peers {
@@ -116,7 +116,7 @@ impl Peers {
             met.push((format!("peers.gateways: {}", link.identity), result));
         }
         if let Some(source) = &self.config.siblings {
-            met.extend(discovery::meet(&self.tls, source).await);
+            met.extend(sightings::meet(&self.tls, source).await);
         }
         met
     }
@@ -141,7 +141,7 @@ impl Peers {
         &self,
         gateways: impl Iterator<Item = (&'a String, &'a Registered)> + Clone,
     ) {
-        self.sightings.registered(&self.tls.identity, gateways.clone());
+        self.sightings.register(&self.tls.identity, gateways.clone());
         self.listed.register(gateways.map(|(name, one)| (one.region.clone(), name.clone())));
     }
 

@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use meridian_config::{self as config, name_and_port};
 use meridian_protocol::peer::Identity;
-use meridian_protocol::registry::Gateway;
 use meridian_routing::Input;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +23,7 @@ use super::dial::{DialError, PATIENCE, PAUSES, Sighting, identify};
 use super::link::Link;
 use super::links::Unlinked;
 use super::session;
-use super::tls::Tls;
+use super::sightings::{Place, Sightings};
 use crate::inputs::residency::Residency;
 use crate::rarely::Rarely;
 use crate::replicas::region::Region;
@@ -32,52 +31,6 @@ use crate::resolve::{SHORTEST, addresses, holds, pause_after_failure, resolver};
 
 /// Interval of looking again at an address whose gateway is this one, or known at another address.
 const AGAIN: Duration = Duration::from_secs(30);
-
-/// An address where a gateway of this region may be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    address: String,
-    /// The gateway, if the source names it.
-    identity: Option<Identity>,
-}
-
-/// What the sources of this region's gateways report.
-#[derive(Debug)]
-pub(super) struct Sightings {
-    registered: watch::Sender<BTreeSet<Place>>,
-    /// A gateway of this region that is not known connected to this one.
-    again: Notify,
-}
-
-impl Default for Sightings {
-    fn default() -> Sightings {
-        Sightings { registered: watch::Sender::default(), again: Notify::new() }
-    }
-}
-
-impl Sightings {
-    /// The registry's gateways.
-    pub(super) fn registered<'a>(
-        &self,
-        own: &Identity,
-        gateways: impl Iterator<Item = (&'a String, &'a Gateway)>,
-    ) {
-        let place = |(name, gateway): (&String, &Gateway)| {
-            let address = gateway.peer_address.clone()?;
-            let identity = Identity::new(own.fleet(), &gateway.region, name).ok()?;
-            let is_other = identity.region() == own.region() && identity != *own;
-            is_other.then_some(Place { address, identity: Some(identity) })
-        };
-        let places: BTreeSet<_> = gateways.filter_map(place).collect();
-        self.registered
-            .send_if_modified(|known| std::mem::replace(known, places.clone()) != places);
-    }
-
-    /// Resolves the name again now: there is a gateway that it did not have.
-    pub(super) fn look_again(&self) {
-        self.again.notify_one();
-    }
-}
 
 /// What a task needs to follow a gateway.
 #[derive(Clone)]
@@ -271,31 +224,6 @@ impl Finder {
         self.peers.links.remove(link);
         self.peers.note_siblings();
     }
-}
-
-/// Connects once to each gateway that the name has now; none if the source is the registry.
-pub(super) async fn meet(
-    tls: &Tls,
-    source: &config::SiblingDiscovery,
-) -> Vec<(String, Result<(), String>)> {
-    let Some(dns) = &source.dns else { return Vec::new() };
-    let (name, port) = name_and_port(dns).expect("the configuration was checked");
-    let found = async { addresses(&resolver(source.server)?, name).await };
-    let ips = match found.await {
-        Ok((ips, _)) => ips,
-        Err(why) => return vec![("peers.siblings.dns".to_owned(), Err(why))],
-    };
-    let mut met = Vec::new();
-    for ip in ips {
-        let address = SocketAddr::new(ip, port).to_string();
-        let seen = timeout(PATIENCE, identify(tls, &address)).await;
-        let result = match seen {
-            Ok(seen) => seen.map(drop).map_err(|error| error.to_string()),
-            Err(_) => Err(NotMet::Silent.to_string()),
-        };
-        met.push((format!("peers.siblings.dns: {address}"), result));
-    }
-    met
 }
 
 /// Waits until a gateway is neither listed nor connected.

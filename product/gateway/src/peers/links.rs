@@ -14,7 +14,7 @@ use super::link::Link;
 use crate::error::TlsError;
 use crate::lock::RwLock;
 
-pub(super) struct Links {
+pub(super) struct LinkTable {
     listed: Vec<Arc<Link>>,
     /// By number, after those that are listed.
     found: RwLock<Vec<Option<Arc<Link>>>>,
@@ -33,12 +33,12 @@ pub(super) enum Unlinked {
     Invalid(#[from] TlsError),
 }
 
-impl Links {
+impl LinkTable {
     /// With places for found ones only if there may be some.
-    pub(super) fn new(listed: Vec<Arc<Link>>, finds: bool) -> Links {
+    pub(super) fn new(listed: Vec<Arc<Link>>, finds: bool) -> LinkTable {
         assert!(listed.len() <= MOST_PEERS, "{} peers have no bits", listed.len());
         let places = if finds { MOST_PEERS - listed.len() } else { 0 };
-        Links { listed, found: RwLock::new(vec![None; places]) }
+        LinkTable { listed, found: RwLock::new(vec![None; places]) }
     }
 
     /// The numbers that links have or may get.

@@ -34,6 +34,7 @@ pub(crate) mod report;
 mod reported;
 mod session;
 mod sibling;
+mod sightings;
 pub(crate) mod tls;
 pub(crate) mod traffic;
 mod welcome;

@@ -136,7 +136,7 @@ fn both(files: &Files) -> Result<(Identity, Both), TlsError> {
 }
 
 impl Both {
-    /// `material` is made anew for each side.
+    /// `material` makes one for each side.
     fn new(
         files: &Files,
         own: &Identity,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sources::name_and_port;
+use crate::sources::name_and_port;
 
 /// Where the other gateways of this region are: at the addresses of a name, in the registry, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
