@@ -78,7 +78,7 @@ function ofGateway({ state, points: fresh }) {
   };
   const others = (status.peers ?? []).map((peer) => ({ ...peer, state: peer.state === 'up' ? 'good' : 'bad', word: peer.state }));
   const problems = state.health.problems.map((problem) => ({ ...problem, region: status.region }));
-  return { regions: [region], others, problems, links: [], orders: null, beside: null, build: state.build, now: state.now_s,
+  return { regions: [region], others, problems, links: [], orders: null, beside: null, sides: [], build: state.build, now: state.now_s,
     flows: merged(flows(status.region, status, state.now_s, true)) };
 }
 
@@ -121,7 +121,7 @@ function ofUp(state) {
   for (const link of state.links.filter((l) => l.state !== 'up' && l.from < l.to)) {
     problems.push({ level: 'degraded', region: link.from, text: `the link ${link.from}–${link.to} is ${link.state}` });
   }
-  return { regions, others: [], problems, links: state.links, orders: state.orders, beside: state.beside, elapsed: state.t_s,
+  return { regions, others: [], problems, links: state.links, orders: state.orders, beside: state.beside, sides: state.sides ?? [], elapsed: state.t_s,
     topology: state.topology, build: state.build, now: state.now_s,
     flows: merged(state.regions.flatMap((r) => flows(r.name, r.page?.status, state.now_s, false))) };
 }
