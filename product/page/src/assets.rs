@@ -62,6 +62,7 @@ pub(crate) static FILES: &[Asset] = files![
     "/page/places.js" from "assets/js/places.js",
     "/page/rules.js" from "assets/js/rules.js",
     "/page/saved.js" from "assets/js/saved.js",
+    "/page/sides.js" from "assets/js/sides.js",
     "/page/theme.js" from "assets/js/theme.js",
     "/page/tiles.js" from "assets/js/tiles.js",
     "/page/uplot.js" from "vendor/uplot/uPlot.iife.min.js",

@@ -21,7 +21,9 @@ pub use crate::intervals::Standing;
 pub use crate::signals::Transfers;
 pub use add::AddReplica;
 pub use counts::{Prefix, Quantiles, Requests, SessionCounts};
-pub use decision::{Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick};
+pub use decision::{
+    Candidate, Decided, Ending, Explanation, PeerCandidate, ShadowPick, SiblingShare,
+};
 pub use engine::{EngineName, UnknownEngine};
 pub use guard::{Barred, Guard, check_json};
 pub use legs::{CutPair, Links, Pair, Pool};

@@ -111,6 +111,7 @@ mod tests {
             matched_tokens: matched,
             prompt_tokens,
             row,
+            of_siblings: Default::default(),
             loading_ms: 0.0,
         }
     }

@@ -11,6 +11,7 @@ use crate::first_token::FirstToken;
 use crate::links::Links;
 use crate::row::Row;
 use crate::shadow::Shadowed;
+use crate::siblings::SiblingShare;
 use crate::target::Target;
 use crate::why::{Ineligible, Unavailable, Why};
 
@@ -27,6 +28,8 @@ pub struct CandidateRow {
     pub prompt_tokens: u32,
     /// Its load figures.
     pub row: Row,
+    /// What siblings have there.
+    pub of_siblings: SiblingShare,
     /// The time until the request's adapter is loaded there, ms.
     pub loading_ms: f32,
 }

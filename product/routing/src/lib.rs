@@ -98,6 +98,7 @@ pub use request::{Outcome, Request, Usage};
 pub use ring::Ring;
 pub use row::Row;
 pub use shadow::{Compared, ShadowTotals, Shadowed, Would};
+pub use siblings::SiblingShare;
 pub use target::Target;
 pub use topology::{PeerSpec, Peering, Topology};
 pub use why::{Closed, Ineligible, RejectWhy, Unavailable, Why};

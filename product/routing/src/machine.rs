@@ -213,6 +213,7 @@ impl Routing {
         let mut decision = Decision { id, at: now, attempt, resumed, pick, ..Decision::default() };
         self.tables().describe_pair(&mut decision, choice.prefill());
         self.tables().describe(&active, &self.buffers.newest, usize::MAX, &mut decision);
+        self.siblings.describe(&self.fleet, &mut decision);
         if !matches!(choice, Choice::Refuse(_)) {
             let did = choice.pick().map(|(target, _)| (target, choice.prefill()));
             decision.shadow = self.ask_shadow(now, &mut active, attempt, did);
@@ -249,7 +250,7 @@ impl Routing {
         self.write_dispatch();
         self.queue.check_invariants(self.actives.held());
         self.fleet.check_invariants(|id| self.actives.legs_at(id));
-        let theirs = |id| self.fleet.get(id).map(|replica| replica.of_siblings);
+        let theirs = |id| self.fleet.get(id).map(|replica| replica.of_siblings.outstanding);
         self.siblings.check_invariants(self.fleet.ids(), theirs);
         self.regions.check_invariants(&self.actives.away());
         both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.check_invariants());

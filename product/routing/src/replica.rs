@@ -27,6 +27,7 @@ use crate::legs::Legs;
 use crate::request::Usage;
 use crate::reuse::{Reuse, Used};
 use crate::row::Row;
+use crate::siblings::SiblingShare;
 use crate::slots::Slots;
 use crate::steps::Steps;
 use meridian_base::residency::Place;
@@ -144,7 +145,7 @@ pub(crate) struct Replica {
     pub(crate) outstanding: u32,
     pub(crate) waiting: u32,
     /// Dispatches of siblings among them.
-    pub(crate) of_siblings: u32,
+    pub(crate) of_siblings: SiblingShare,
     pub(crate) outstanding_tokens: f32,
     pub(crate) front_tokens: f32,
     /// Expected tokens of the replies to our outstanding requests.
@@ -249,7 +250,7 @@ impl Replica {
             next_probe: Time::MAX,
             outstanding: 0,
             waiting: 0,
-            of_siblings: 0,
+            of_siblings: SiblingShare::default(),
             outstanding_tokens: 0.0,
             front_tokens: 0.0,
             reply_tokens: 0.0,
@@ -348,6 +349,9 @@ impl Replica {
     /// Checks the counts of our own dispatches.
     pub(crate) fn check(&self, id: meridian_base::ReplicaId) {
         assert!(self.waiting <= self.outstanding, "{id} has no more prompts than requests");
+        let theirs = self.of_siblings;
+        assert!(theirs.outstanding <= self.outstanding, "{id} has siblings' requests among all");
+        assert!(theirs.waiting <= theirs.outstanding, "{id} has no more prompts of siblings");
         assert!(self.overdue <= self.waiting, "{id} is late with requests that are there");
         assert!((0.0..=1.0).contains(&self.trust), "trust in {id} is a share");
     }

@@ -130,8 +130,8 @@ impl Replicas {
             row: self.rows[id.index()],
             load: r.load,
             totals: r.totals,
-            own_outstanding: r.outstanding - r.of_siblings,
-            of_siblings: r.of_siblings,
+            own_outstanding: r.outstanding - r.of_siblings.outstanding,
+            of_siblings: r.of_siblings.outstanding,
             legs: r.legs.coming + r.legs.held,
             drift: r.agreed_drift(),
         })

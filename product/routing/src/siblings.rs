@@ -8,8 +8,22 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use meridian_base::{ReplicaId, RequestId, SiblingId, SiblingRequest, Time};
 
+use crate::explain::Decision;
+use crate::fleet::OwnReplicas;
+
 /// Most requests in the table.
 const MOST: usize = 1 << 16;
+
+/// What siblings have at a replica. It is part of what the replica's row says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SiblingShare {
+    /// Their requests that have not ended.
+    pub outstanding: u32,
+    /// Of these, those without a first token.
+    pub waiting: u32,
+    /// Prefill tokens of the waiting ones.
+    pub front_tokens: f32,
+}
 
 /// A sibling's request at a replica.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +63,17 @@ impl SiblingRequests {
         let (first, last) = ((from, RequestId(0)), (from, RequestId(u64::MAX)));
         let ids: Vec<_> = self.all.range(first..=last).map(|(key, _)| *key).collect();
         ids.iter().filter_map(|key| self.all.remove(key)).collect()
+    }
+
+    /// Adds what siblings have at the candidates of a decision. Without siblings it reads nothing.
+    pub(crate) fn describe(&self, fleet: &OwnReplicas, decision: &mut Decision) {
+        if self.all.is_empty() {
+            return;
+        }
+        for candidate in &mut decision.candidates {
+            let replica = fleet.get(candidate.replica);
+            candidate.of_siblings = replica.map(|replica| replica.of_siblings).unwrap_or_default();
+        }
     }
 
     /// Forgets those at a replica that is gone.

@@ -28,6 +28,10 @@ pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// The limit of every other wait for an engine.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
+/// Keeps vLLM from the network.
+pub(super) const OFFLINE: [(&str, &str); 2] =
+    [("HF_HUB_OFFLINE", "1"), ("VLLM_NO_USAGE_STATS", "1")];
+
 /// The interpreter with vLLM, and the folder of the model.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -70,6 +74,16 @@ pub(super) async fn python() -> PathBuf {
 }
 
 impl Parts {
+    /// The interpreter.
+    pub(super) fn python(&self) -> &Path {
+        &self.python
+    }
+
+    /// The model's folder, which has its tokenizer.
+    pub(super) fn model(&self) -> &Path {
+        &self.model
+    }
+
     /// Makes an adapter of the model, and returns its folder. Seeds make adapters that answer
     /// differently.
     pub(super) fn adapter(&self, fleet: &Fleet, name: &str, seed: u32) -> PathBuf {
@@ -126,9 +140,8 @@ impl Place {
             ("VLLM_CPU_KVCACHE_SPACE", "1".to_owned()),
             ("VLLM_CPU_OMP_THREADS_BIND", "nobind".to_owned()),
             ("OMP_NUM_THREADS", "1".to_owned()),
-            ("HF_HUB_OFFLINE", "1".to_owned()),
-            ("VLLM_NO_USAGE_STATS", "1".to_owned()),
         ];
+        env.extend(OFFLINE.map(|(name, value)| (name, value.to_owned())));
         if let Some(side) = self.side {
             let connector = serde_json::json!({
                 "kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",

@@ -10,6 +10,7 @@
 mod adapters;
 mod answers;
 mod ask;
+mod bench;
 mod bodies;
 #[path = "../real/common/mod.rs"]
 mod common;
@@ -59,4 +60,11 @@ async fn an_adapter_in_one_of_three() {
 #[tokio::test]
 async fn rendered_commands() {
     rendered::every_command_is_read().await;
+}
+
+// vLLM's benchmark as a client.
+#[tokio::test]
+async fn vllm_bench_serve() {
+    let _alone = ENGINES.lock().await;
+    bench::both_backends().await;
 }

@@ -178,9 +178,12 @@ async fn watch(
             let Contender { world, options, .. } = &mut sides[at];
             world.answer_page(options, elapsed, asked).await;
         }
-        for side in sides.iter_mut() {
-            side.look(elapsed).await?;
-        }
+        sides.iter_mut().try_for_each(|side| side.look(elapsed))?;
+        let [ours, other] = sides;
+        let rows = |here| [ours.side(here, elapsed, WINDOW), other.side(!here, elapsed, WINDOW)];
+        let (of_ours, of_other) = (rows(true), rows(false));
+        ours.show(elapsed, of_ours).await;
+        other.show(elapsed, of_other).await;
         course.go_on(sides, elapsed).await.map_err(|error| error.to_string())?;
     }
 }

@@ -33,6 +33,25 @@ struct ViewState<'a> {
     /// Faults and repairs, newest first.
     orders: &'a [String],
     beside: Option<Other<'a>>,
+    #[serde(skip_serializing_if = "<[SideRow]>::is_empty")]
+    sides: &'a [SideRow],
+}
+
+/// One of two fleets with the same clients, as they measured it in the last seconds.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SideRow {
+    pub(super) name: &'static str,
+    /// Whether the page is this fleet's.
+    pub(super) here: bool,
+    /// The URL of its page.
+    pub(super) page: String,
+    pub(super) ttft_p50_ms: Option<f64>,
+    pub(super) ttft_p90_ms: Option<f64>,
+    pub(super) ttft_p99_ms: Option<f64>,
+    pub(super) answers_per_s: f64,
+    /// Cached share of the prompt tokens.
+    pub(super) cached: Option<f64>,
+    pub(super) running: u64,
 }
 
 /// The expected current results of another arrangement.
@@ -91,6 +110,7 @@ impl World {
                 beside: options.beside.as_ref().and_then(|beside| {
                     beside.at(elapsed).map(|now| Other { name: &beside.name, now })
                 }),
+                sides: &self.sides,
             };
             Bytes::from(serde_json::to_vec(&state).expect("the state always serializes"))
         };

@@ -19,6 +19,7 @@ use super::region::{Region, still_runs};
 use super::start::Maker;
 use super::stop::Stop;
 use super::tenants;
+use super::view::SideRow;
 use super::{DRAIN, Demand, Engines, Options, SETTLE, TICK, WITHOUT_END};
 use crate::legs::{KV_SCALE, LegCounts};
 use crate::page::{Screen, Seen};
@@ -42,6 +43,8 @@ pub(super) struct World {
     pub(super) board: Board,
     /// Faults and repairs, newest first.
     pub(super) orders: Vec<String>,
+    /// This fleet and another one with the same clients; none in most runs.
+    pub(super) sides: Vec<SideRow>,
     /// The last hour of the regions.
     pub(super) hours: Hours,
     /// How long the loads ran.
@@ -104,6 +107,7 @@ impl World {
             maker,
             board: Board::start().await?,
             orders: Vec::new(),
+            sides: Vec::new(),
             hours: Hours::default(),
             watched: Duration::ZERO,
         };

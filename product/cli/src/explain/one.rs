@@ -1,6 +1,8 @@
 //! One decision: what was picked, how it ended, and the candidates as a table.
 
-use meridian_protocol::admin::{Candidate, Decided, Explanation, Pair, PeerCandidate};
+use meridian_protocol::admin::{
+    Candidate, Decided, Explanation, Pair, PeerCandidate, SiblingShare,
+};
 
 use super::table::{self, Column, Need, wrapped};
 use super::words::{cut, outcome_and_times, short};
@@ -29,6 +31,7 @@ pub(super) fn text(e: &Explanation, all: bool) -> String {
         text += &wrapped(&priced(pair), "    ");
     }
     text += &shadow(e);
+    text += &of_siblings(e);
     text += &candidates(e, all);
     text += &peers(e);
     text
@@ -127,6 +130,22 @@ fn priced(pair: &Pair) -> String {
     format!("  {score}{kv}")
 }
 
+/// What other gateways of the region had at the picked replicas. The number of all requests there is not
+/// beside it: it follows the engine's report, which can be behind.
+fn of_siblings(e: &Explanation) -> String {
+    let line = |(c, theirs): (&Candidate, SiblingShare)| {
+        let SiblingShare { outstanding, waiting, front_tokens } = theirs;
+        let (name, all) = (cut(&called(c), NAME), c.front_tokens);
+        let text = format!(
+            "  sibling gateways had {outstanding} requests at {name}, {waiting} without a first token, and {front_tokens:.0} \
+             of {all:.0} prefill tokens ahead"
+        );
+        wrapped(&text, "    ")
+    };
+    let picked = e.candidates.iter().filter(|c| is_picked(e, &c.url));
+    picked.filter_map(|c| Some((c, c.of_siblings?))).map(line).collect()
+}
+
 /// The table of candidates: the picked ones, then the eligible ones by their total, then the rest.
 fn candidates(e: &Explanation, all: bool) -> String {
     if e.candidates.is_empty() {
@@ -194,6 +213,10 @@ fn columns(e: &Explanation, rows: &[&Candidate]) -> Vec<Column> {
         Column::number("pending", Need::Spare, each(&|c| c.pending.to_string())),
         Column::number("kv %", Need::Spare, each(&|c| format!("{:.0}", c.kv_used * 100.0))),
     ]);
+    if rows.iter().any(|c| c.of_siblings.is_some()) {
+        let theirs = |c: &Candidate| c.of_siblings.unwrap_or_default().outstanding.to_string();
+        columns.push(Column::number("siblings'", Need::Spare, each(&theirs)));
+    }
     if rows.iter().any(|c| c.moving_tokens > 0.0) {
         columns.push(Column::number("kv moving", Need::Spare, each(&moving)));
     }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use meridian_protocol::admin::{
-    Candidate, Decided, Ending, Explanation, Pair, PeerCandidate, ShadowPick,
+    Candidate, Decided, Ending, Explanation, Pair, PeerCandidate, ShadowPick, SiblingShare,
 };
 
 use super::table::COLUMNS;
@@ -98,6 +98,32 @@ fn one_replica() {
           replica          front prefill others steps rtt total ms        matched running pending kv %
         → r1 10.0.0.1:8000   0.0    50.0   35.0  14.0 0.0     99.0 picked    1500       4       0   31
     "#]].assert_eq(&text(&explanation(vec![only])));
+}
+
+// The share of other gateways of the region at the picked replica has a line, and a column if there is room.
+#[test]
+fn siblings() {
+    let of_siblings = Some(SiblingShare { outstanding: 2, waiting: 1, front_tokens: 1024.4 });
+    let picked = priced(1, [90.0, 50.0, 35.0, 14.0, 0.0]);
+    let picked = Candidate { of_siblings, front_tokens: 3000.0, ..picked };
+    let other = priced(2, [0.0, 200.0, 35.0, 14.0, 0.0]);
+    expect![[r#"
+        first: sent to http://10.0.0.1:8000 (lowest-score); done after 812 ms, first token after 95 ms
+          policy meridian, attempt 1, prompt of 2000 tokens; req-efbc564e-1 in the gateway's log
+          sibling gateways had 2 requests at r1, 1 without a first token, and 1024 of 3000 prefill tokens
+            ahead
+
+          replica          front prefill others steps rtt total ms        matched running pending kv %
+        → r1 10.0.0.1:8000  90.0    50.0   35.0  14.0 0.0    189.0 picked       0       4       0   31
+          r2 10.0.0.2:8000   0.0   200.0   35.0  14.0 0.0    249.0              0       4       0   31
+    "#]].assert_eq(&text(&explanation(vec![picked.clone(), other])));
+    let picked = Candidate { terms: vec![("outstanding".to_owned(), 5.0)], ..picked };
+    let other = candidate(2, &[("outstanding", 7.0)]);
+    let text = text(&explanation(vec![picked, other]));
+    let columns = text.lines().filter(|line| line.contains("kv %") || line.contains("r1 "));
+    let last =
+        |line: &str| line.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(columns.map(last).collect::<Vec<_>>(), [["siblings'", "%"], ["2", "31"]]);
 }
 
 // The shadow's decision is beside the one that was made.

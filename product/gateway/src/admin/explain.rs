@@ -258,6 +258,7 @@ fn candidate(
         running: c.row.running,
         outstanding: c.row.outstanding,
         front_tokens: c.row.front_tokens,
+        of_siblings: of_siblings(c.of_siblings),
         kv_used: c.row.kv_used,
         moving_tokens: c.row.moving_tokens,
         terms: routing
@@ -268,4 +269,9 @@ fn candidate(
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
     }
+}
+
+fn of_siblings(theirs: meridian_routing::SiblingShare) -> Option<admin::SiblingShare> {
+    let meridian_routing::SiblingShare { outstanding, waiting, front_tokens } = theirs;
+    (outstanding > 0).then_some(admin::SiblingShare { outstanding, waiting, front_tokens })
 }

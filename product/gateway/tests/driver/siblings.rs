@@ -58,13 +58,18 @@ fn sibling(status: &Status) -> admin::Sibling {
     status.peers[0].sibling.expect("is a sibling")
 }
 
-/// The replica that a gateway would choose for the prompt, and the share that it expects to be cached.
-async fn expects(region: &Region, prompt: &str) -> (String, f64) {
+/// What a gateway would do with the prompt.
+async fn explained(region: &Region, prompt: &str) -> admin::Explanation {
     let mut request = chat(prompt);
     request.headers_mut().insert("x-meridian-dry-run", "true".parse().unwrap());
     let answer = call(region.listen, request).await;
     assert_eq!(answer.status, 200);
-    let explained: admin::Explanation = serde_json::from_slice(&answer.body).unwrap();
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+/// The replica that a gateway would choose for the prompt, and the share that it expects to be cached.
+async fn expects(region: &Region, prompt: &str) -> (String, f64) {
+    let explained = explained(region, prompt).await;
     let picked = explained.picked.unwrap();
     let candidate = explained.candidates.iter().find(|c| c.url == picked).unwrap();
     (picked, f64::from(candidate.matched_tokens) / f64::from(candidate.prompt_tokens))
@@ -151,6 +156,11 @@ async fn requests_in_flight_count() {
     let busy = status.replicas.iter().find(|replica| replica.of_siblings == 1).unwrap();
     let read = eventually("it arrives", async || both.iter().find(|r| r.count() == 1)).await;
     assert_eq!((&busy.url, busy.outstanding), (&read.url(), 0));
+    for c in explained(&second, "another").await.candidates {
+        let theirs = c.of_siblings.map(|of| (of.outstanding, of.waiting, of.front_tokens));
+        let all = (c.outstanding > 0).then_some((1, 1, c.front_tokens));
+        assert_eq!((theirs, theirs.is_some()), (all, c.url == read.url()));
+    }
 
     let door = cable.door;
     drop(cable);

@@ -52,6 +52,8 @@ function why(c, picked, prefill) {
   if (c.ineligible && !picked && !prefill) parts.push(c.ineligible.replace(/-/g, ' '));
   if (c.role !== 'both' && c.role) parts.push(c.role);
   parts.push(`${count(c.matched_tokens)} of ${count(c.prompt_tokens)} tokens cached`, `${c.running} running, ${c.pending} pending`);
+  const theirs = c.of_siblings;
+  if (theirs) parts.push(`from siblings: ${count(theirs.outstanding)} requests, ${count(theirs.front_tokens)} of ${count(c.front_tokens)} prefill tokens ahead`);
   return parts.join(' · ');
 }
 

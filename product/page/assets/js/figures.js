@@ -39,7 +39,7 @@ function peer(other) {
 }
 
 export function figures(fleet) {
-  const table = document.querySelector('table.figures');
+  const table = document.querySelector('#figures table');
   const heads = ['region', 'replicas up', ...COLUMNS.map(([label]) => label)];
   if (!table.tHead.rows.length) table.tHead.append(make('tr', {}, ...heads.map((h) => make('th', { scope: 'col' }, h))));
   table.tBodies[0].replaceChildren(...fleet.regions.map(row), ...fleet.others.map(peer));

@@ -23,11 +23,12 @@ export function head(fleet) {
   $('health').dataset.level = fleet.level;
   say($('health-text'), summary(fleet));
   const own = fleet.regions[0]?.page;
+  const here = fleet.sides.filter((side) => side.here);
   const parts = source.KIND === 'up'
-    ? [`${plural(fleet.regions.length, 'region')}`, fleet.topology, `running for ${duration(fleet.elapsed)}`]
+    ? [...here.map((side) => `fleet of ${side.name}`), plural(fleet.regions.length, 'region'), fleet.topology, `running for ${duration(fleet.elapsed)}`]
     : [`gateway of ${own.status.region}`, `policy ${own.status.policy}`, ...shadow(own.status.shadow), `up for ${duration(own.status.uptime_s)}`];
   say($('about'), parts.join(' · '));
-  document.title = `${fleet.level === 'ok' ? '' : `${fleet.level}: `}Meridian`;
+  document.title = `${fleet.level === 'ok' ? '' : `${fleet.level}: `}${here[0]?.name ?? 'Meridian'}`;
   problems(fleet);
 }
 

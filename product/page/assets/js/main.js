@@ -8,18 +8,19 @@ import { map } from './map.js';
 import { picture } from './model.js';
 import { orders, rules } from './rules.js';
 import { saved } from './saved.js';
+import { sides } from './sides.js';
 import { tiles } from './tiles.js';
 import * as source from './source.js';
 
-const PARTS = [figures, map, saved, charts, tiles, decisions, rules, orders];
+const PARTS = [sides, figures, map, saved, charts, tiles, decisions, rules, orders];
 let fleet = null;
 let waiting = false;
 
 function show() {
   waiting = false;
   if (!fleet || document.hidden) return;
-  // Parts are drawn anew, and a button that is replaced while it is pressed gets no click.
-  if (document.querySelector('button:active, summary:active')) { soon(); return; }
+  // Parts are drawn anew, and what is replaced while it is pressed gets no click.
+  if (document.querySelector('a:active, button:active, summary:active')) { soon(); return; }
   head(fleet);
   foot(fleet);
   for (const part of PARTS) part(fleet);

@@ -43,6 +43,12 @@ function tile(replica, process) {
   };
 }
 
+// The other gateways of a region, which serve the same replicas, and those of other regions.
+function gateways(status) {
+  const all = (status?.peers ?? []).map((peer) => ({ ...peer, state: peer.state === 'up' ? 'good' : 'bad', word: peer.state }));
+  return { siblings: all.filter((peer) => peer.sibling), others: all.filter((peer) => !peer.sibling) };
+}
+
 function flows(region, status, now, both) {
   const all = [];
   for (const peer of status?.peers ?? []) {
@@ -72,13 +78,13 @@ const worst = (problems) => LEVELS[Math.max(0, ...problems.map((p) => LEVELS.ind
 
 function ofGateway({ state, points: fresh }) {
   const { status } = state;
+  const { siblings, others } = gateways(status);
   const region = {
-    name: status.region, page: state, points: keep(status.region, fresh, state.now_s), alive: true,
+    name: status.region, page: state, points: keep(status.region, fresh, state.now_s), alive: true, siblings,
     tiles: status.replicas.map((replica) => tile(replica, null)), level: state.health.level,
   };
-  const others = (status.peers ?? []).map((peer) => ({ ...peer, state: peer.state === 'up' ? 'good' : 'bad', word: peer.state }));
   const problems = state.health.problems.map((problem) => ({ ...problem, region: status.region }));
-  return { regions: [region], others, problems, links: [], orders: null, beside: null, build: state.build, now: state.now_s,
+  return { regions: [region], others, problems, links: [], orders: null, beside: null, sides: [], build: state.build, now: state.now_s,
     flows: merged(flows(status.region, status, state.now_s, true)) };
 }
 
@@ -110,7 +116,7 @@ function ofUp(state) {
       const found = byUrl.get(process.url);
       return { ...tile(found?.seen ?? null, process), servedBy: found && found.by !== r.name ? found.by : null };
     });
-    return { name: r.name, own: r.own_gateway, page: r.page, alive: !r.own_gateway || r.page !== null, clients: r.clients,
+    return { name: r.name, own: r.own_gateway, page: r.page, alive: !r.own_gateway || r.page !== null, clients: r.clients, siblings: gateways(r.page?.status).siblings,
       points: keep(r.name, r.points, state.now_s), tiles };
   });
   const problems = regions.flatMap((region) => {
@@ -121,7 +127,7 @@ function ofUp(state) {
   for (const link of state.links.filter((l) => l.state !== 'up' && l.from < l.to)) {
     problems.push({ level: 'degraded', region: link.from, text: `the link ${link.from}–${link.to} is ${link.state}` });
   }
-  return { regions, others: [], problems, links: state.links, orders: state.orders, beside: state.beside, elapsed: state.t_s,
+  return { regions, others: [], problems, links: state.links, orders: state.orders, beside: state.beside, sides: state.sides ?? [], elapsed: state.t_s,
     topology: state.topology, build: state.build, now: state.now_s,
     flows: merged(state.regions.flatMap((r) => flows(r.name, r.page?.status, state.now_s, false))) };
 }

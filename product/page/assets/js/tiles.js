@@ -24,7 +24,8 @@ function tile(region, t) {
   const id = `${region.name}/${t.key}`;
   const { replica } = t;
   const [kv, unit] = parts(replica?.kv_used, '%');
-  const busy = replica ? [`${count(replica.running)} running`, replica.pending ? `${count(replica.pending)} pending` : null].filter(Boolean) : ['no report'];
+  const busy = replica ? [`${count(replica.running)} running`, replica.pending ? `${count(replica.pending)} pending` : null,
+    replica.of_siblings ? `${count(replica.of_siblings)} from siblings` : null].filter(Boolean) : ['no report'];
   const open = make('button', { type: 'button', id: `tile-${id}`, 'aria-expanded': String(opened === id), title: host(t.url),
     on: { click: () => { opened = opened === id ? null : id; tiles(last); document.getElementById(`tile-${id}`)?.focus(); } } },
     make('span', { class: 'name' }, t.name),
@@ -39,7 +40,7 @@ function tile(region, t) {
 
 const fact = ([name, value]) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
 
-function details(t) {
+function details(region, t) {
   const r = t.replica;
   if (!r) return make('li', { class: 'details' }, `${t.name} at ${t.url}: no gateway reports it now.`);
   const facts = [
@@ -51,6 +52,7 @@ function details(t) {
     ['trust in predicted matches', text(r.trust, '%')],
   ];
   if (r.transfers || r.held_tokens) facts.push(['KV not fetched', `${count(r.held_tokens)} tokens`]);
+  if (region.siblings.length) facts.push(['in flight', `${count(r.outstanding)} from this gateway, ${count(r.of_siblings ?? 0)} from siblings`]);
   if (r.trouble) facts.unshift(['trouble', r.trouble]);
   return make('li', { class: 'details' }, make('dl', { class: 'facts' }, ...facts.map(fact)));
 }
@@ -61,6 +63,11 @@ function pools(region) {
   return all.map((p) => make('span', { class: 'soft small' }, `${p.role} pool: ${p.up} up, ${p.needed} needed, KV ${text(p.kv_used, '%')}`));
 }
 
+// The other gateways of a region, which serve the same replicas.
+function siblings(region) {
+  return region.siblings.map((s) => make('span', { class: 'small', 'data-state': s.state }, make('span', { class: 'mark', 'aria-hidden': 'true' }), ` sibling gateway ${s.name}: ${s.state === 'good' ? 'up' : s.word}`));
+}
+
 function regionOf(region) {
   const buttons = source.order && region.own ? [
     button(region.alive ? 'kill' : 'revive', 'gateway', region.name, region.alive ? 'Kill gateway' : 'Revive gateway'),
@@ -69,12 +76,12 @@ function regionOf(region) {
   const list = [];
   for (const t of region.tiles) {
     list.push(tile(region, t));
-    if (opened === `${region.name}/${t.key}`) list.push(details(t));
+    if (opened === `${region.name}/${t.key}`) list.push(details(region, t));
   }
   const advice = (region.page?.status.advice ?? []).map((a) => make('p', { class: 'soft small' }, a));
   return make('div', { id: `tiles-${region.name}` },
     make('div', { class: 'region-head' }, make('h3', {}, region.alive ? region.name : `${region.name}: gateway dead`), ...buttons),
-    make('p', { class: 'pools' }, ...pools(region)), ...advice, make('ul', { class: 'tiles' }, ...list));
+    make('p', { class: 'pools' }, ...siblings(region), ...pools(region)), ...advice, make('ul', { class: 'tiles' }, ...list));
 }
 
 export function tiles(fleet) {

@@ -183,6 +183,9 @@ pub struct Candidate {
     pub outstanding: u32,
     /// Prefill tokens queued before this request.
     pub front_tokens: f32,
+    /// What other gateways of the region sent there; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_siblings: Option<SiblingShare>,
     /// Share of KV in use.
     pub kv_used: f32,
     /// Tokens of KV under way to or from it.
@@ -190,4 +193,15 @@ pub struct Candidate {
     pub moving_tokens: f32,
     /// The policy's terms, by name.
     pub terms: Vec<(String, f64)>,
+}
+
+/// What other gateways of the region have at a candidate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SiblingShare {
+    /// Their requests that have not ended.
+    pub outstanding: u32,
+    /// Of these, those without a first token.
+    pub waiting: u32,
+    /// Prefill tokens of the waiting ones.
+    pub front_tokens: f32,
 }

@@ -7,6 +7,7 @@ use super::{Scratch, Tables};
 use crate::active::Active;
 use crate::explain::{CandidateRow, Decision, PeerCandidate};
 use crate::first_token::FirstToken;
+use crate::siblings::SiblingShare;
 use crate::target::Target;
 use crate::why::Ineligible;
 
@@ -110,6 +111,7 @@ impl Tables<'_> {
             matched_tokens: scratch.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
             row: *self.fleet.row(id),
+            of_siblings: SiblingShare::default(),
             loading_ms: scratch.loading.get(id.index()).copied().unwrap_or(0.0),
         }
     }

@@ -159,7 +159,7 @@ impl Routing {
         attempt: u32,
         pick: Option<(Target, Why)>,
     ) {
-        let Routing { fleet, queue, regions, rule, log, buffers, config, .. } = self;
+        let Routing { fleet, queue, regions, rule, log, buffers, config, siblings, .. } = self;
         let Some((number, decision)) = log.next_decision(now, active.decision) else { return };
         active.decision = number;
         (decision.id, decision.at, decision.attempt) = (active.request.id, now, attempt);
@@ -168,6 +168,7 @@ impl Routing {
         let tables = Tables::of(fleet, queue, regions, rule);
         tables.describe_pair(decision, active.fetch.map(|fetch| fetch.from));
         tables.describe(active, &buffers.newest, config.explain_candidates, decision);
+        siblings.describe(fleet, decision);
     }
 
     /// Adds a request to the counts of a replica that it is sent to.

@@ -187,6 +187,7 @@ impl Routing {
             matched_tokens: by.matched_tokens(id),
             prompt_tokens: active.request.prompt_tokens,
             row: *self.fleet.row(id),
+            of_siblings: Default::default(),
             loading_ms: 0.0,
         };
         let (to, from) = (row(replica), prefill.map(row));

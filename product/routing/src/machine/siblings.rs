@@ -182,7 +182,7 @@ impl Routing {
         }
         let SiblingRequest { replica, unmatched_tokens: unmatched, .. } = theirs.request;
         self.fleet.update(now, replica, |r| {
-            r.prompt_computed(unmatched);
+            r.sibling_prompt_computed(unmatched);
             r.prefilled(now, unmatched);
         });
         let known = |p: &PromptTiming| [p.ttft_ms, p.tokens, p.in_front].into_iter().all(is_count);
@@ -242,7 +242,7 @@ impl Routing {
             theirs.request;
         self.fleet.update(now, replica, |r| {
             if !theirs.first_token {
-                r.prompt_computed(unmatched_tokens);
+                r.sibling_prompt_computed(unmatched_tokens);
             }
             r.sibling_ended(now, prompt_tokens, reply_tokens);
         });

@@ -291,6 +291,7 @@ impl Bench {
             matched_tokens: (blocks * BLOCK_TOKENS).min(prompt as f32),
             prompt_tokens: prompt,
             row: *self.replicas.row(replica),
+            of_siblings: Default::default(),
             loading_ms: 0.0,
         }
     }

@@ -2,7 +2,7 @@
 
 use meridian_base::{Duration, ModelId, Pool, ReplicaId, RequestId, Rng, SiblingId, Time, keyed};
 use meridian_routing::{
-    Config, Input, Outcome, Output, ReplicaSpec, Request, Routing, SiblingRecord, policy,
+    Config, Decision, Input, Outcome, Output, ReplicaSpec, Request, Routing, SiblingRecord, policy,
 };
 
 const REPLICAS: u16 = 3;
@@ -150,20 +150,39 @@ fn siblings_know_the_same() {
     }
     assert!(pair.told > 2000, "{}", pair.told);
     let blocks: Vec<u64> = (0..40u64).map(|n| keyed(3, &n.to_le_bytes())).collect();
-    let mut matched = [0, 1].map(|at| {
+    let decisions = [0, 1].map(|at| {
         let request = Request {
             prompt_tokens: 64 * 40,
             block_tokens: 64.0,
             blocks: blocks.clone(),
             ..Request::plain(RequestId(9999), ModelId(0))
         };
-        let decision = pair.gateways[at].dry_run(pair.now, request);
+        pair.gateways[at].dry_run(pair.now, request)
+    });
+    let mut matched = decisions.each_ref().map(|decision| {
         let tokens = decision.candidates.iter().map(|candidate| candidate.matched_tokens as i64);
         tokens.collect::<Vec<_>>()
     });
     assert_eq!(matched[0], matched[1]);
     matched[0].retain(|tokens| *tokens > 0);
     assert!(!matched[0].is_empty(), "a chat that was answered is known");
+    shares_are_whole(&decisions);
+}
+
+/// What each gateway ascribes to its sibling is all that there is at a replica.
+fn shares_are_whole([one, other]: &[Decision; 2]) {
+    let mut seen = 0;
+    for (a, b) in one.candidates.iter().zip(&other.candidates) {
+        let (share, rest) = (a.of_siblings, b.of_siblings);
+        assert_eq!(share.outstanding + rest.outstanding, a.row.outstanding - a.row.failed);
+        if a.row.failed == 0 {
+            let tokens = share.front_tokens + rest.front_tokens;
+            assert!((tokens - a.row.front_tokens).abs() < 1.0, "{tokens} {a:?}");
+            assert_eq!(share.waiting + rest.waiting, a.row.outstanding - a.row.running);
+        }
+        seen += share.outstanding.min(rest.outstanding);
+    }
+    assert!(seen > 0, "both have requests at a replica");
 }
 
 // Lost records do harm until everything is reported again, and what a dead sibling had no longer counts.

@@ -7,6 +7,7 @@ use super::tallied::{Tallied, ended_after};
 use crate::total::total;
 use crate::up::order::{Act, Order, What};
 use crate::up::verdict::judge_broken;
+use crate::up::view::SideRow;
 use crate::up::world::World;
 use crate::up::{Options, verdict};
 use crate::{Report, Result};
@@ -31,12 +32,32 @@ impl Contender {
         Ok(Contender { name, options, world, files, finished: Vec::new() })
     }
 
-    /// Reads the newly finished requests, and shows the state on the fleet's page.
-    pub(super) async fn look(&mut self, elapsed: Duration) -> std::result::Result<(), String> {
+    /// Reads the newly finished requests.
+    pub(super) fn look(&mut self, elapsed: Duration) -> std::result::Result<(), String> {
         self.world.none_died()?;
-        self.read(elapsed).map_err(|error| error.to_string())?;
+        self.read(elapsed).map_err(|error| error.to_string())
+    }
+
+    /// Shows the state on the fleet's page, with that of both fleets.
+    pub(super) async fn show(&mut self, elapsed: Duration, both: [SideRow; 2]) {
+        self.world.sides = both.into();
         self.world.show_on_page(&self.options, elapsed).await;
-        Ok(())
+    }
+
+    /// The fleet on its own page, or on the other one's: the measurements of the last `length`.
+    pub(super) fn side(&self, here: bool, now: Duration, length: Duration) -> SideRow {
+        let window = self.window(now, length);
+        SideRow {
+            name: self.name,
+            here,
+            page: format!("http://{}", self.world.board.address),
+            ttft_p50_ms: window.p50,
+            ttft_p90_ms: window.p90,
+            ttft_p99_ms: window.p99,
+            answers_per_s: window.rate(length.min(now)),
+            cached: window.cached,
+            running: self.running(),
+        }
     }
 
     fn read(&mut self, elapsed: Duration) -> Result<()> {

@@ -40,7 +40,7 @@ pub(super) fn of_window(
     running: u64,
 ) -> String {
     let at = at.map_or(String::new(), |at| format!("{:.0} s", at.as_secs_f64()));
-    let rate = window.answers as f64 / length.as_secs_f64().max(1.0);
+    let rate = window.rate(length);
     format!(
         "{at:>5} {name:<22}{:>8}{:>8}{:>8}{rate:>11.1}{:>8}{running:>8}",
         time(window.p50),

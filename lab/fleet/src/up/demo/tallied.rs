@@ -50,6 +50,11 @@ impl Tallied {
             cached: (prompt > 0).then(|| cached as f64 / prompt as f64),
         }
     }
+
+    /// Answers a second, of those in a time.
+    pub(super) fn rate(&self, length: Duration) -> f64 {
+        self.answers as f64 / length.as_secs_f64().max(1.0)
+    }
 }
 
 /// The requests that ended after `since`. They are in the order of their ends.
