@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meridian_perf::{
-    control, decision, digests, flowspeed, forward, mock, planet, planspeed, race, simspeed,
+    control, decision, digests, flowspeed, forward, mock, planet, planspeed, race, siblings,
+    simspeed,
 };
 pub(crate) use meridian_tools::load::seconds;
 
@@ -75,6 +76,8 @@ enum Command {
     Forward(forward::Options),
     /// Measure the cost of digests: share of a core, bytes per second
     Digests(digests::Options),
+    /// Measure what a request costs gateways of one region that tell each other of it
+    Siblings(siblings::Options),
     /// Measure the cost of a control plane on a file, and of one on etcd
     Control(control::Options),
     /// Make two network devices with a delay between them
@@ -115,6 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Planet(options)) => planet::run(&options),
         Some(Command::Forward(options)) => forward::run(&options),
         Some(Command::Digests(options)) => digests::run(&options),
+        Some(Command::Siblings(options)) => siblings::run(&options),
         Some(Command::Control(options)) => control::run(&options),
     }
 }

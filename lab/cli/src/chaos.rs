@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// Seed of the faults and of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of the scenarios `random`, `pools` and `registry` [default: 10m]
+    /// Length of the scenarios `random`, `pools`, `siblings` and `registry` [default: 10m]
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     length: Option<Duration>,
     /// Run one short scenario with every kind of fault

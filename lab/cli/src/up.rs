@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Kind of replicas
     #[arg(long, value_enum, default_value_t = Engine::Model, conflicts_with = "plan")]
     engine: Engine,
+    /// Gateways in each region; a region's clients use all of them
+    #[arg(long, default_value_t = 1, conflicts_with = "plan")]
+    gateways: u32,
     /// Replicas in each region
     #[arg(long, default_value_t = 4, conflicts_with = "plan")]
     replicas: u32,
@@ -154,6 +157,7 @@ impl Args {
         };
         Ok(Options {
             regions,
+            gateways: self.gateways,
             pools,
             topology: self.topology.unwrap_or_else(|| "two_layer".to_owned()),
             day: self.day,

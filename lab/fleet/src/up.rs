@@ -49,6 +49,8 @@ const DRAIN: Duration = Duration::from_secs(120);
 const SETTLE: Duration = Duration::from_secs(10);
 /// The topology in which the first region's gateway serves all regions.
 const CENTRAL: &str = "central";
+/// Most gateways in a region.
+const MOST_GATEWAYS: u32 = 8;
 /// Duration of a load without an end.
 const WITHOUT_END: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -90,6 +92,8 @@ pub struct Options {
     pub day: Duration,
     /// The share of the clients that is active at the quietest time of their day.
     pub night: f64,
+    /// Gateways in each region.
+    pub gateways: u32,
     /// Kind of replicas.
     pub engines: Engines,
     /// Replicas per region.
@@ -148,6 +152,7 @@ impl Default for Options {
             topology: "two_layer".into(),
             day: Duration::from_secs(120),
             night: 0.3,
+            gateways: 1,
             engines: Engines::Model,
             replicas: 4,
             pools: None,
@@ -241,6 +246,12 @@ fn validate(options: &Options) -> Result<()> {
     };
     if !(1..=64).contains(&options.replicas) {
         return setting("--replicas", options.replicas.to_string(), "use 1 to 64");
+    }
+    if !(1..=MOST_GATEWAYS).contains(&options.gateways) {
+        return setting("--gateways", options.gateways.to_string(), "use 1 to 8");
+    }
+    if options.gateways > 1 && options.topology == CENTRAL {
+        return setting("--gateways", options.gateways.to_string(), "use 1 with central");
     }
     let names = &options.regions;
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));

@@ -2,8 +2,9 @@
 //!
 //! [`race`] compares the gateway with other programs, in front of [`mock`], a replica that answers at
 //! once. [`decision`] measures the routing machine, [`flowspeed`] the flow machine, [`forward`] a
-//! forward beyond its round trip, [`digests`] what regions send each other, [`control`] a control
-//! plane, [`simspeed`] and [`planet`] the simulator, [`planspeed`] the planner.
+//! forward beyond its round trip, [`digests`] what regions send each other, [`siblings`] what gateways
+//! of one region do, [`control`] a control plane, [`simspeed`] and [`planet`] the simulator,
+//! [`planspeed`] the planner.
 
 pub mod control;
 pub mod decision;
@@ -15,4 +16,5 @@ pub mod mock;
 pub mod planet;
 pub mod planspeed;
 pub mod race;
+pub mod siblings;
 pub mod simspeed;

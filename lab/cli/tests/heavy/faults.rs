@@ -1,5 +1,5 @@
-//! The chaos suite: its short scenario, a minute each of random faults, faults of pairs and faults of
-//! the registry, suspended processes, and the clocks that it sets.
+//! The chaos suite: its short scenario, a minute each of random faults, faults of pairs, of gateways of
+//! one region and of the registry, suspended processes, and the clocks that it sets.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -56,6 +56,25 @@ fn pairs_survive_a_minute_of_faults() {
     assert!(out.contains("with wrong KV 0") && out.contains("KV held 0.00 %"), "{out}");
 }
 
+// A minute of faults of three gateways in each region and of the links between them: no request is lost,
+// no answer is wrong, and no gateway counts a request of another one that has ended.
+#[test]
+fn gateways_of_one_region_survive_a_minute_of_faults() {
+    let out = chaos(&["siblings", "--for", "1m"]);
+    assert!(out.contains("repeat: meridian chaos siblings --for 60s --seed 1"), "{out}");
+    for kind in ["gateway killed", "gateway suspended", "gateway cut off"] {
+        assert!(out.contains(kind), "{kind}\n{out}");
+    }
+}
+
+// Wall clocks of gateways of one region are a minute slow and fast, and gateways restart by these clocks:
+// nothing is lost, and all counts agree.
+#[test]
+fn gateways_of_one_region_need_no_common_clock() {
+    let out = chaos(&["sibling-clocks"]);
+    assert!(out.contains("-gateway set to -60 s") && !out.contains("DIFFERS"), "{out}");
+}
+
 // A minute of faults of three control planes and of etcd, while operators change the registry: no
 // request is lost, every acknowledged change is in the registry, all control planes and gateways show
 // the same one, and no replica is served by two regions for longer than a lease.
@@ -93,7 +112,7 @@ fn the_length_belongs_to_the_random_scenario() {
     for (args, why) in [
         (
             &["chaos", "storm", "--for", "1m"][..],
-            "applies to the scenarios `random`, `pools`, `registry`",
+            "applies to the scenarios `random`, `pools`, `siblings`, `registry`",
         ),
         (&["chaos", "random", "--for", "5s"], "use 20s or more"),
         (&["chaos", "random", "--for", "60"], "has no unit"),

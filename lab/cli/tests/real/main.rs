@@ -24,4 +24,5 @@ mod reload;
 mod residency;
 mod resume;
 mod sdks;
+mod siblings;
 mod up;

@@ -79,6 +79,22 @@ fn recorded(out: &str, folder: &Path) {
     assert_eq!(files, expected);
 }
 
+// Several gateways of a region serve its clients together, and each request counts once, in their records
+// too.
+#[test]
+fn gateways_of_one_region_share_its_clients() {
+    let folder = std::env::temp_dir().join(format!("meridian-up-gateways-{}", std::process::id()));
+    let record = folder.to_str().expect("is text");
+    let several = ["--regions", "us", "--gateways", "3", "--record", record];
+    succeeds(&[&["--for", "5s", "--time-scale", "4"][..], &several].concat());
+    for gateway in ["us", "us-2", "us-3"] {
+        let log = folder.join(format!("{gateway}.access.jsonl"));
+        let log = std::fs::read_to_string(log).expect("each has a log");
+        let served = log.lines().filter(|line| line.contains("chat_completions")).count();
+        assert!(served > 0, "{gateway}: {log}");
+    }
+}
+
 // The same with real llama.cpp servers, which `meridian up` installs.
 #[test]
 fn llamacpp_servers_succeed_and_counts_agree() {
@@ -143,7 +159,9 @@ fn the_usual_port_may_be_taken() {
 // Invalid settings are refused with the name of the setting and the remedy.
 #[test]
 fn senseless_settings_are_refused() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
+        (&["--gateways", "9"], "--gateways 9: use 1 to 8"),
+        (&["--gateways", "2", "--topology", "central"], "--gateways 2: use 1 with central"),
         (&["--replicas", "0"], "--replicas 0: use 1 to 64"),
         (&["--regions", ""], "--regions \"\": region: `` is not a name; use lower-case"),
         (&["--regions", "us,us"], "--regions us,us: name each region once"),

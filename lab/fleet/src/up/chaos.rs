@@ -24,6 +24,7 @@ mod run;
 mod scenario;
 mod scenes;
 mod schedule;
+mod siblings;
 mod target;
 mod wait;
 

@@ -5,13 +5,13 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use meridian_protocol::units::Span;
-use meridian_wan::config::{LinkState, Rate, SetLink, known_delay};
+use meridian_wan::config::{LinkState, Rate, SetLink};
 
-use super::Options;
 use super::acts::{again, end, signalled, unknown};
 use super::order::{Act, Order, What};
 use super::region::Region;
 use super::world::World;
+use super::{Options, arrange};
 use crate::{Error, Result};
 
 /// Additional delay, jitter, and bytes a second of a slow link.
@@ -38,7 +38,7 @@ impl World {
                 let Some(paths) = &self.paths else {
                     return Err(unknown(&order.name, ["a run that relays KV"]));
                 };
-                return paths.set(set_link(order.act, "", "")).await;
+                return paths.set(set_link(order.act, Span::millis(0))).await;
             }
             What::Control | What::Etcd => {
                 let Some(planes) = &mut self.planes else {
@@ -57,17 +57,25 @@ impl World {
                 let region = self.region(&order.name)?;
                 self.gateway_act(region, order.act).await?;
             }
-            What::Region => {
-                let region = self.region(&order.name)?;
-                // The gateway dies first, or it would see its replicas die one by one.
-                if matches!(order.act, Act::Kill | Act::Stop) {
-                    self.gateway_act(region, order.act).await?;
-                }
-                for replica in 0..self.regions[region].replicas.len() {
-                    self.replica_act(options, region, replica, order.act).await?;
-                }
-                self.gateway_act(region, order.act).await?;
-            }
+            What::Region => self.region_act(options, self.region(&order.name)?, order.act).await?,
+        }
+        Ok(())
+    }
+
+    async fn region_act(&mut self, options: &Options, at: usize, act: Act) -> Result<()> {
+        let region = self.regions[at].number;
+        let all = self.regions.iter().enumerate();
+        let gateways = all.filter(|(_, one)| one.number == region).map(|(at, _)| at);
+        let gateways: Vec<usize> = gateways.collect();
+        // The gateways die first, or they would see their replicas die one by one.
+        for at in gateways.iter().filter(|_| matches!(act, Act::Kill | Act::Stop)) {
+            self.gateway_act(*at, act).await?;
+        }
+        for replica in 0..self.regions[region].replicas.len() {
+            self.replica_act(options, region, replica, act).await?;
+        }
+        for at in gateways {
+            self.gateway_act(at, act).await?;
         }
         Ok(())
     }
@@ -147,23 +155,47 @@ impl World {
     }
 
     async fn link(&mut self, order: &Order) -> Result<()> {
-        let both = order.name.split_once('/').map(|(a, b)| vec![(a, b), (b, a)]);
-        let ways = both.or_else(|| order.name.split_once('>').map(|way| vec![way]));
-        let (Some(distance), Some(ways)) = (&self.distance, ways) else {
-            return Err(unknown(&order.name, ["us/eu", "us>eu"]));
+        let Some(distance) = &self.distance else {
+            return Err(unknown(&order.name, ["a run with links"]));
         };
-        for (from, to) in ways {
-            self.region(from)?;
-            self.region(to)?;
-            distance.set_way(from, to, set_link(order.act, from, to)).await?;
+        for (from, to) in self.ways(&order.name)? {
+            let set = set_link(order.act, arrange::delay(from, to));
+            distance.set_way(&from.name, &to.name, set).await?;
         }
         Ok(())
     }
+
+    /// The ways of a link, `us/eu` in both directions, or `us>eu` in one; of `us`, of all its links.
+    fn ways(&self, name: &str) -> Result<Vec<(&Region, &Region)>> {
+        let at = |name| self.region(name).map(|at| &self.regions[at]);
+        if let Some((from, to)) = name.split_once('>') {
+            return Ok(self.gateways_between(at(from)?, at(to)?));
+        }
+        if let Some((a, b)) = name.split_once('/') {
+            let (a, b) = (at(a)?, at(b)?);
+            return Ok([self.gateways_between(a, b), self.gateways_between(b, a)].concat());
+        }
+        let here = at(name)?;
+        let others = self.regions.iter().filter(|other| other.name != here.name);
+        Ok(others.flat_map(|other| [(here, other), (other, here)]).collect())
+    }
+
+    /// The pairs of gateways whose link it is: those of two regions, or two of one region.
+    fn gateways_between<'a>(
+        &'a self,
+        from: &'a Region,
+        to: &'a Region,
+    ) -> Vec<(&'a Region, &'a Region)> {
+        if !arrange::are_far(from, to) {
+            return vec![(from, to)];
+        }
+        let of = |there: &'a Region| self.regions.iter().filter(move |one| one.of == there.of);
+        of(from).flat_map(|from| of(to).map(move |to| (from, to))).collect()
+    }
 }
 
-fn set_link(act: Act, from: &str, to: &str) -> SetLink {
+fn set_link(act: Act, usual: Span) -> SetLink {
     let state = |state| SetLink { state: Some(state), ..SetLink::default() };
-    let usual = known_delay(from, to).unwrap_or(Span::millis(0));
     match act {
         Act::Kill => state(LinkState::Down),
         Act::Cut => state(LinkState::Cut),

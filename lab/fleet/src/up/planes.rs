@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use super::acts::{again, end, signalled, unknown};
 use super::order::{ALL, Act};
-use super::region::Region;
 use super::{Options, SETTLE, names};
 use crate::etcd::Etcd;
 use crate::{Certificates, Control, ControlSpec, Fleet, Operator, Process, Result, free_port};
@@ -41,15 +40,13 @@ fn called(options: &Options) -> Vec<String> {
 }
 
 impl Planes {
-    /// Makes the certificates of the fleet, and starts its control planes.
+    /// Starts the control planes of a fleet with these certificates.
     pub(super) async fn start(
         fleet: &Fleet,
         options: &Options,
-        regions: &[Region],
+        certificates: Certificates,
     ) -> Result<Planes> {
-        let named = |region: &Region| (Region::gateway_name(&region.name), region.name.clone());
-        let gateways: Vec<(String, String)> = regions.iter().map(named).collect();
-        let (certificates, names) = (fleet.certificates(&gateways).await?, called(options));
+        let names = called(options);
         fleet.control_certificates(&certificates, names.iter().map(String::as_str)).await?;
         let etcd = if options.etcd { Some(fleet.etcd(SEVERAL).await?) } else { None };
         let endpoints = etcd.as_ref().map(Etcd::endpoints).unwrap_or_default();

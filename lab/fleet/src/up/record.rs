@@ -46,13 +46,13 @@ impl Record {
         Ok(Record { dir, collector })
     }
 
-    /// The lines of a gateway's file.
-    pub(super) fn config(&self, region: &str) -> String {
-        let [log, journal] = self.files(region);
+    /// The lines of a gateway's file. Its traces have its name.
+    pub(super) fn config(&self, gateway: &str) -> String {
+        let [log, journal] = self.files(gateway);
         let address = self.collector.address;
         format!(
             "access_log: {{to: {log:?}}}\njournal: {{to: {journal:?}, block_tokens: 16}}\n\
-             traces: {{endpoint: \"http://{address}\", protocol: http}}\n"
+             traces: {{endpoint: \"http://{address}\", protocol: http, service_name: {gateway}}}\n"
         )
     }
 

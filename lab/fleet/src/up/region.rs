@@ -1,4 +1,6 @@
 //! One region of a run: its replicas, its gateway, its clients.
+//!
+//! Each further gateway of a region is an entry of its own, without replicas and clients.
 
 use std::path::PathBuf;
 
@@ -16,14 +18,19 @@ use crate::{Client, Error, Fleet, Gateway, GatewaySpec, LoadSpec, Process, Resul
 /// The documented address for clients, if it is free.
 pub(super) const USUAL: &str = "127.0.0.1:8080";
 
-/// A region.
+/// A region, or a further gateway of one.
 pub(super) struct Region {
     // Dropped in this order.
     pub(super) load: Option<Load>,
     /// None while it is dead.
     pub(super) gateway: Option<Gateway>,
     pub(super) replicas: Vec<Replica>,
+    /// The region's name; a further gateway has a number, too.
     pub(super) name: String,
+    /// The region.
+    pub(super) of: String,
+    /// The region's number.
+    pub(super) number: usize,
     /// Settings to restart the gateway at the addresses that others know; none if another region's
     /// gateway serves this one too.
     pub(super) spec: Option<GatewaySpec>,
@@ -83,8 +90,36 @@ impl Region {
             let process = Some(process);
             replicas.push(Replica { name, role, url, process, restarts: 0, misbehaves: false });
         }
-        let name = options.regions[region].clone();
-        Ok(Region { load: None, gateway: None, replicas, name, spec: None, restarts: 0, edits: 0 })
+        Ok(Region { replicas, ..Region::empty(options, region, 1) })
+    }
+
+    /// The further gateways of all regions, which are not started.
+    pub(super) fn further_gateways(options: &Options) -> impl Iterator<Item = Region> {
+        let regions = 0..options.regions.len();
+        regions.flat_map(move |at| {
+            (2..=options.gateways).map(move |nth| Region::empty(options, at, nth))
+        })
+    }
+
+    fn empty(options: &Options, number: usize, nth: u32) -> Region {
+        let of = options.regions[number].clone();
+        let name = if nth == 1 { of.clone() } else { format!("{of}-{nth}") };
+        Region {
+            load: None,
+            gateway: None,
+            replicas: Vec::new(),
+            name,
+            of,
+            number,
+            spec: None,
+            restarts: 0,
+            edits: 0,
+        }
+    }
+
+    /// Whether it is a further gateway of a region.
+    pub(super) fn is_further(&self) -> bool {
+        self.name != self.of
     }
 
     /// The gateway's name, also in its certificate.
@@ -124,21 +159,24 @@ impl Region {
         self.gateway = Some(gateway);
     }
 
-    /// Starts the clients: they use the first of these addresses, and if it does not answer, the
-    /// others.
+    /// Starts the clients: their sessions are spread over the region's gateways, which have the first of
+    /// these addresses. If one does not answer, they use the others.
     pub(super) async fn start_load(
         &mut self,
         fleet: &Fleet,
         options: &Options,
-        region: usize,
         addresses: &[String],
     ) -> Result<()> {
-        let mut args = load_args(options, region);
+        let mut args = load_args(options, self.number);
         let (first, elsewhere) = addresses.split_first().expect("some gateway serves the region");
         if tenants::are_there(options) {
             args.extend(tenants::load_args());
         }
-        for url in elsewhere {
+        let siblings = &elsewhere[..elsewhere.len().min(options.gateways as usize - 1)];
+        for url in siblings {
+            args.extend(["--also".to_owned(), url.clone()]);
+        }
+        for url in Some(first).filter(|_| !siblings.is_empty()).into_iter().chain(elsewhere) {
             args.extend(["--elsewhere".to_owned(), url.clone()]);
         }
         let name = match options.regions.len() {
@@ -215,12 +253,13 @@ impl Region {
         Ok(())
     }
 
-    /// Whether the gateway has found exactly its replicas, and its peers.
-    pub(super) fn is_up(&self, status: &Status) -> bool {
+    /// Whether the gateway has found exactly its replicas, and its peers. `registered` are the region's
+    /// replicas in the registry.
+    pub(super) fn is_up(&self, status: &Status, registered: &[Replica]) -> bool {
         let Some(spec) = &self.spec else { return true };
         let own: Vec<_> = match spec.control.is_empty() {
             true => spec.replicas.iter().collect(),
-            false => self.replicas.iter().map(|replica| &replica.url).collect(),
+            false => registered.iter().map(|replica| &replica.url).collect(),
         };
         let ours = |replica: &&admin::Replica| replica.state == "up" && own.contains(&&replica.url);
         let peers = spec.peers.as_ref().map_or(0, |peers| peers.gateways.len());

@@ -79,14 +79,16 @@ impl World {
             let region = Region::without_gateway(&fleet, &maker, options, paths.as_ref(), at);
             regions.push(region.await?);
         }
-        let shared = match options.regions.len() {
+        regions.extend(Region::further_gateways(options));
+        let shared = match regions.len() {
             1 => None,
             _ => Some(Shared::start(&fleet, options, &regions).await?),
         };
         for at in 0..regions.len() {
             regions[at].spec = arrange::gateway(options, shared.as_ref(), &regions, at);
-            if let (Some(spec), Some(record)) = (&mut regions[at].spec, &record) {
-                spec.further.push_str(&record.config(&spec.region));
+            let Region { name, spec, .. } = &mut regions[at];
+            if let (Some(spec), Some(record)) = (spec, &record) {
+                spec.further.push_str(&record.config(name));
             }
             if regions[at].spec.is_some() {
                 regions[at].first_gateway(&fleet).await?;
@@ -94,7 +96,7 @@ impl World {
         }
         let (planes, distance) = match shared {
             None => (None, None),
-            Some(Shared { planes, distance }) => (planes, Some(distance)),
+            Some(Shared { planes, distance, .. }) => (planes, Some(distance)),
         };
         let world = World {
             regions,
@@ -121,8 +123,8 @@ impl World {
             Engines::Model => "model engines, Llama-3.1-8B on L4 each",
             Engines::LlamaCpp => "llama.cpp servers with a tiny random model each",
         };
-        match &self.regions[..] {
-            [region] => println!("a region of {} replicas: {kind}", region.replicas.len()),
+        match &options.regions[..] {
+            [_] => println!("a region of {} replicas: {kind}", self.regions[0].replicas.len()),
             all => println!("{} regions of {} replicas: {kind}", all.len(), options.replicas),
         }
         for region in &self.regions {
@@ -172,7 +174,9 @@ impl World {
     pub(super) async fn all_up(&self) -> Result<()> {
         let deadline = Instant::now() + DRAIN;
         for region in self.regions.iter().filter(|region| region.spec.is_some()) {
-            while !region.status(&self.client).await?.is_some_and(|status| region.is_up(&status)) {
+            let registered = &self.regions[region.number].replicas;
+            let is_up = |status| region.is_up(&status, registered);
+            while !region.status(&self.client).await?.is_some_and(is_up) {
                 if Instant::now() > deadline {
                     return Err(region.too_slow(DRAIN));
                 }
@@ -186,9 +190,9 @@ impl World {
         if options.demand == Demand::None {
             return Ok(());
         }
-        for at in 0..self.regions.len() {
+        for at in 0..options.regions.len() {
             let addresses = arrange::addresses(&self.regions, self.distance.as_ref(), at);
-            self.regions[at].start_load(&self.fleet, options, at, &addresses).await?;
+            self.regions[at].start_load(&self.fleet, options, &addresses).await?;
         }
         Ok(())
     }

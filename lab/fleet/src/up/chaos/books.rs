@@ -5,8 +5,9 @@
 //! difference that it can explain. A killed process loses its counts, so for it only the bound from
 //! the others' counts remains.
 
-use meridian_protocol::admin::{Forwards, Requests, Status};
+use meridian_protocol::admin::{Forwards, Peer, Requests, Status};
 
+use super::super::arrange;
 use super::super::region::Region;
 use super::super::verdict;
 use super::checks::Checks;
@@ -39,6 +40,8 @@ impl Parties {
             for replica in &status.replicas {
                 let there = u64::from(replica.outstanding) + u64::from(replica.running);
                 check(there, format!("gateway of {name}, at {}", replica.url));
+                let of_siblings = replica.of_siblings.into();
+                check(of_siblings, format!("gateway of {name}, of siblings at {}", replica.url));
             }
             for peer in &status.peers {
                 check(
@@ -100,7 +103,9 @@ pub(super) fn check(
         at_clients: client.aborted + client.errors + client.moved,
         retries: living().map(retries).sum(),
     };
-    of_clients(checks, promise, &client, reports);
+    let with_clients = regions.iter().zip(reports).filter(|(region, _)| !region.is_further());
+    let of_loads: Vec<_> = with_clients.map(|(_, report)| report.clone()).collect();
+    of_clients(checks, promise, &client, &of_loads);
     parties.gateways.iter().for_each(|seen| of_gateway(checks, seen));
     between(checks, regions, &parties.gateways, &excuses);
     of_all_gateways(checks, &client, &all.requests, &excuses);
@@ -145,11 +150,12 @@ fn between(checks: &mut Checks, regions: &[Region], seen: &[Seen], excuses: &Exc
     for (from, a) in regions.iter().zip(seen) {
         for (to, b) in regions.iter().zip(seen) {
             let (Some(a), Some(b)) = (&a.status, &b.status) else { continue };
-            if from.name == to.name || from.restarts + to.restarts > 0 {
+            if !arrange::are_far(from, to) || from.restarts + to.restarts > 0 {
                 continue;
             }
-            let sent = a.peers.iter().find(|p| p.region == to.name).map(|p| p.sent);
-            let taken = b.peers.iter().find(|p| p.region == from.name).map(|p| p.taken);
+            let is = |region: &Region, p: &Peer| p.name == Region::gateway_name(&region.name);
+            let sent = a.peers.iter().find(|p| is(to, p)).map(|p| p.sent);
+            let taken = b.peers.iter().find(|p| is(from, p)).map(|p| p.taken);
             let (sent, taken) = (sent.unwrap_or_default(), taken.unwrap_or_default());
             let way = format!("{} to {}", from.name, to.name);
             let lost = if excuses.links { sent.failed + sent.cancelled } else { 0 };

@@ -10,6 +10,7 @@ use super::super::order::{ALL, Act, What};
 use super::deck::{Deck, DeckKind, DeckLine, Draw};
 use super::kv::PREFILL;
 use super::schedule::FOUND;
+use super::siblings::{self, SIBLING_REGIONS};
 use super::wait::Moment::{self, Any, Computing, Fetching, Holding, Streaming};
 
 const REGIONS: [&str; 3] = ["us", "eu", "asia"];
@@ -127,6 +128,55 @@ const LINK: DeckKind = DeckKind {
     stops: &[],
     ..REPLICA
 };
+
+/// Faults of gateways with others of their region, of the links between those, and of replicas.
+pub(super) static SIBLINGS: Deck = Deck { kinds: SIBLINGS_KINDS, gap: [3.0, 5.5], in_turn: false };
+
+static SIBLINGS_KINDS: &[DeckKind] = &[
+    DeckKind { name: "gateway killed", times: 3, ..SIBLING },
+    DeckKind { name: "gateway suspended", times: 3, ..SUSPENDED_SIBLING },
+    DeckKind { name: "gateway restarted", times: 2, act: Act::Restart, ..SIBLING },
+    DeckKind {
+        name: "gateways of a region restarted in turn",
+        part: |rng| SIBLING_REGIONS[rng.below(SIBLING_REGIONS.len())].to_owned(),
+        act: Act::Restart,
+        more: others_in_turn,
+        dead: None,
+        stops: &[],
+        ..SIBLING
+    },
+    DeckKind {
+        name: "gateway suspended while it drains",
+        act: Act::End,
+        more: |d| vec![d.line(0.05, Act::Stop)],
+        ..SUSPENDED_SIBLING
+    },
+    DeckKind { name: "gateway cut off", times: 3, part: sibling, ..BETWEEN_SIBLINGS },
+    DeckKind { name: "gateway's links reset", part: sibling, act: Act::Kill, ..BETWEEN_SIBLINGS },
+    DeckKind { name: "link between gateways cut both ways", times: 2, ..BETWEEN_SIBLINGS },
+    DeckKind {
+        name: "link between gateways cut one way",
+        times: 2,
+        part: |rng| between_siblings(rng, '>'),
+        ..BETWEEN_SIBLINGS
+    },
+    DeckKind { name: "link between gateways slow", act: Act::Slow, ..BETWEEN_SIBLINGS },
+    DeckKind { name: "replica killed", part: sibling_replica, ..REPLICA },
+    DeckKind {
+        name: "replica suspended",
+        part: sibling_replica,
+        act: Act::Stop,
+        lasts: stop,
+        ..REPLICA
+    },
+    DeckKind { name: "control plane killed", ..CONTROL },
+];
+
+const SIBLING: DeckKind = DeckKind { part: sibling, ..GATEWAY };
+const SUSPENDED_SIBLING: DeckKind = DeckKind { part: sibling, ..SUSPENDED };
+/// For less and more than `peers.gone`.
+const BETWEEN_SIBLINGS: DeckKind =
+    DeckKind { part: |rng| between_siblings(rng, '/'), act: Act::Cut, silences: true, ..LINK };
 
 /// Faults of an etcd of three members, of three control planes and of gateways. The registry can be
 /// changed at some control plane, and each client has a gateway. The exception is a lost registry: all
@@ -253,6 +303,30 @@ fn stop(_dead: f64, stop: f64) -> f64 {
 fn replicas(d: &Draw) -> Vec<DeckLine> {
     let one = |nth| Draw { what: What::Replica, name: replica(&d.name, nth), ..*d };
     (0..REPLICAS).map(|nth| one(nth).line(1.0 + 0.8 * nth as f64, d.act)).collect()
+}
+
+/// Each further gateway of a region, one after the other. Each may be told everything before the next
+/// one restarts.
+fn others_in_turn(d: &Draw) -> Vec<DeckLine> {
+    let one = |nth| Draw { what: What::Gateway, name: siblings::name(&d.name, nth), ..*d };
+    (1..siblings::GATEWAYS).map(|nth| one(nth).line(3.0 * nth as f64, d.act)).collect()
+}
+
+fn sibling(rng: &mut Rng) -> String {
+    let region = SIBLING_REGIONS[rng.below(SIBLING_REGIONS.len())];
+    siblings::name(region, rng.below(siblings::GATEWAYS))
+}
+
+fn between_siblings(rng: &mut Rng, sign: char) -> String {
+    let region = SIBLING_REGIONS[rng.below(SIBLING_REGIONS.len())];
+    let from = rng.below(siblings::GATEWAYS);
+    let to = (from + 1 + rng.below(siblings::GATEWAYS - 1)) % siblings::GATEWAYS;
+    format!("{}{sign}{}", siblings::name(region, from), siblings::name(region, to))
+}
+
+fn sibling_replica(rng: &mut Rng) -> String {
+    let region = SIBLING_REGIONS[rng.below(SIBLING_REGIONS.len())];
+    replica(region, rng.below(siblings::REPLICAS))
 }
 
 fn replica(region: &str, nth: usize) -> String {

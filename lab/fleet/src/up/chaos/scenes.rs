@@ -3,9 +3,9 @@
 use super::super::CENTRAL;
 use super::clients::Habits;
 use super::deck::Deck;
-use super::kinds::{POOLS, RANDOM, REGISTRY};
-use super::kv;
+use super::kinds::{POOLS, RANDOM, REGISTRY, SIBLINGS};
 use super::scenario::{Faults, Promise, Scenario};
+use super::{kv, siblings};
 
 /// A table of faults for a fleet of three regions with loads.
 const fn table(
@@ -168,6 +168,26 @@ pub(super) static ALL: &[Scenario] = &[
         faults: Faults::Storm(40.0),
         ..table("storm", "random faults for 40 s", Promise::OnlyStarted, &[])
     },
+    Scenario {
+        fleet: |up| up.gateways = 2,
+        ..table(
+            "sibling-clocks",
+            "two gateways in each region: clocks a minute off, restarts in turn",
+            Promise::NothingLost,
+            &[
+                "0.0 clock A-2-gateway -60",
+                "0.5 clock B-gateway +60",
+                // Certificates are checked by these clocks.
+                "1.0 restart gateway A-2",
+                "4.0 restart gateway B",
+                "8.0 clock A-2-gateway +60",
+                "9.0 restart gateway A",
+                "12.0 restart gateway B-2",
+                "15.0 clock A-2-gateway +0",
+                "15.0 clock B-gateway +0",
+            ],
+        )
+    },
     table(
         "one-of-three",
         "one of three gateways is killed for ten seconds, to compare with `central`",
@@ -238,6 +258,16 @@ pub(super) static LONG: &[Scenario] = &[
             "faults of prefill and decode replicas, for the time in --for; every answer is compared",
             &POOLS,
             &[kv::HABITS],
+        )
+    },
+    Scenario {
+        resume: |seed| vec![seed.is_multiple_of(2)],
+        fleet: siblings::fleet,
+        ..deck(
+            "siblings",
+            "faults of three gateways in each region, for the time in --for; every answer is compared",
+            &SIBLINGS,
+            &[siblings::HABITS],
         )
     },
     Scenario {

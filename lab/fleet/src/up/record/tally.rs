@@ -160,15 +160,15 @@ pub(super) fn journal(file: &Path) -> Result<Tally> {
     Ok(sum)
 }
 
-/// Counts the spans of whole requests, by the region of their gateway.
+/// Counts the spans of whole requests, by their gateway.
 pub(super) fn traces(file: &Path) -> Result<BTreeMap<String, Tally>> {
     let mut sums = BTreeMap::new();
     for message in lines::<ExportTraceServiceRequest>(file)? {
         for resource in message?.resource_spans {
             let of = resource.resource.unwrap_or_default();
-            let region = of.attributes.iter().find(|pair| pair.key == "meridian.region");
-            let region = region.and_then(|pair| text(pair.value.as_ref()?.value.as_ref()?));
-            let sum = sums.entry(region.unwrap_or_default()).or_insert_with(Tally::all);
+            let gateway = of.attributes.iter().find(|pair| pair.key == "service.name");
+            let gateway = gateway.and_then(|pair| text(pair.value.as_ref()?.value.as_ref()?));
+            let sum = sums.entry(gateway.unwrap_or_default()).or_insert_with(Tally::all);
             let spans = resource.scope_spans.iter().flat_map(|scope| &scope.spans);
             spans.filter(|span| span.kind() == SpanKind::Server).for_each(|s| sum.add(&of_span(s)));
         }

@@ -148,7 +148,7 @@ async fn gateways(
                 && control.revision >= newest
                 && control.gateways.iter().collect::<Vec<_>>() == known
                 && control.adopted.is_empty()
-                && region.is_up(&status);
+                && region.is_up(&status, &region.replicas);
             if agrees {
                 break;
             }

@@ -43,7 +43,7 @@ fn there_are_enough_of_every_kind() {
             }
         }
     }
-    assert_eq!(long().count(), 3);
+    assert_eq!(long().count(), 4);
 }
 
 // Everything broken is repaired. Of what a deck breaks, the fleet stays able to serve: at any time at
