@@ -21,6 +21,7 @@ mod planes;
 mod pools;
 mod record;
 mod region;
+mod side_row;
 mod start;
 mod stop;
 mod tenants;

@@ -43,7 +43,9 @@ pub struct SiblingLine {
     pub model: ModelId,
     /// How many they are.
     pub held: u32,
-    /// How long the oldest of them has waited, ms.
+    /// The oldest of them.
+    pub oldest: RequestId,
+    /// How long that one has waited, ms.
     pub waited_ms: f32,
 }
 
@@ -60,6 +62,8 @@ pub struct SiblingRequest {
     pub session: Option<u64>,
     /// Its class.
     pub priority: Priority,
+    /// Whether it counts for the turns of tenant and session; not if it was reported before.
+    pub counts: bool,
     /// The hashes of its prompt's blocks, chained.
     pub blocks: Vec<u64>,
     /// Tokens of a block.

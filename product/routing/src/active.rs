@@ -102,6 +102,8 @@ pub(crate) struct Active {
     pub(crate) decision: u64,
     /// Whether it was in the queue when it was sent.
     pub(crate) left_queue: bool,
+    /// Whether it waits in the queue although it would fit.
+    pub(crate) by_choice: bool,
     /// The shadow's newest decision about it.
     pub(crate) shadowed: Option<Shadowed>,
     /// Blocks that its prefill replica and the one that answers had before, by the shadow's index.
@@ -220,6 +222,7 @@ impl Active {
             recall: None,
             decision: 0,
             left_queue: false,
+            by_choice: false,
             shadowed: None,
             shadow_kept: [0; 2],
         }

@@ -76,6 +76,7 @@ pub(crate) fn decide(
             Ok(if scratch.gives_way { Pick::Wait } else { pick })
         }
     };
+    scratch.by_choice = local == Ok(Pick::Wait);
     let choice = match tables.regions.are_open() {
         false => Choice::of(local),
         true => tables.look_beyond(now, active, scratch, local),
@@ -178,8 +179,11 @@ impl Tables<'_> {
         matches!(choice, Choice::Send(Sending::Replica(_)))
             && request.hops == 0
             && request.pinned.is_none()
-            && self.queue.left_until(now, request, active.arrived).is_some()
             && self.may_be_held(now, active)
+            && self
+                .queue
+                .left_until(now, request, active.arrived, || self.fleet.rooms_open())
+                .is_some()
     }
 
     /// Whether a request that would fit somewhere may wait in the queue.

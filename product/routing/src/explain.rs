@@ -9,9 +9,8 @@ use crate::common::Common;
 use crate::ending::Ending;
 use crate::first_token::FirstToken;
 use crate::links::Links;
-use crate::row::Row;
+use crate::row::{Row, SiblingShare};
 use crate::shadow::Shadowed;
-use crate::siblings::SiblingShare;
 use crate::target::Target;
 use crate::why::{Ineligible, Unavailable, Why};
 

@@ -85,10 +85,19 @@ impl OwnReplicas {
         self.replicas.rooms()
     }
 
+    /// How many replicas that answer have free capacity.
+    pub(crate) fn rooms_open(&self) -> usize {
+        self.open_rooms().count()
+    }
+
     /// Whether any replica that answers has free capacity.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn is_room(&self) -> bool {
+        self.open_rooms().next().is_some()
+    }
+
+    fn open_rooms(&self) -> impl Iterator<Item = &f32> {
         let rooms = self.rooms().iter().zip(self.replicas.rows());
-        rooms.into_iter().any(|(room, row)| *room >= 0.0 && row.pool.role.answers())
+        rooms.filter(|(room, row)| **room >= 0.0 && row.pool.role.answers()).map(|(room, _)| room)
     }
 
     /// The replicas that answer requests for a model, ascending; `None` if there are none.

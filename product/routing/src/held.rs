@@ -11,6 +11,7 @@
 
 mod class;
 mod elsewhere;
+mod pace;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use alloc::vec::Vec;
 use meridian_base::{Duration, Priority, RequestId, Time};
 
 use self::class::Class;
+use self::pace::ServedPace;
 use self::sessions::Sessions;
 use self::turns::MUCH_MORE;
 use crate::request::Request;
@@ -65,12 +67,13 @@ pub(crate) struct Held {
     /// Requests of all priorities whose model has no replica.
     absent: Class,
     sessions: Sessions,
+    pace: ServedPace,
 }
 
 impl Held {
     pub(crate) fn new(config: HeldConfig) -> Held {
-        let (classes, absent, sessions) = Default::default();
-        let mut held = Held { config, classes, absent, sessions };
+        let (classes, absent, sessions, pace) = Default::default();
+        let mut held = Held { config, classes, absent, sessions, pace };
         held.configured(config);
         held
     }
@@ -195,6 +198,7 @@ impl Held {
 
     /// Counts tokens that a request's session was served, held before or not.
     pub(crate) fn charge(&mut self, now: Time, request: &Request, tokens: u32) {
+        self.pace.add(now, tokens);
         self.sessions.charge(now, request.tenant, request.session, tokens);
     }
 

@@ -135,7 +135,8 @@ impl WaitingQueue {
 
     /// When time alone changes something: a request expires, or all are examined again.
     pub(crate) fn next_event(&self) -> Option<Time> {
-        [self.held.next_expiry(), self.retick, self.left_until].into_iter().flatten().min()
+        let shared = self.shared.due;
+        [self.held.next_expiry(), self.retick, self.left_until, shared].into_iter().flatten().min()
     }
 
     /// Whether the last search released nothing, so that the next one waits for a reason.

@@ -59,3 +59,14 @@ pub struct Row {
     /// Why it takes no requests; `None` when it does.
     pub closed: Option<Ineligible>,
 }
+
+/// What siblings have at a replica. It is part of what the replica's row says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SiblingShare {
+    /// Their requests that have not ended.
+    pub outstanding: u32,
+    /// Of these, those without a first token.
+    pub waiting: u32,
+    /// Prefill tokens of the waiting ones.
+    pub front_tokens: f32,
+}

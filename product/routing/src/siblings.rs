@@ -14,17 +14,6 @@ use crate::fleet::OwnReplicas;
 /// Most requests in the table.
 const MOST: usize = 1 << 16;
 
-/// What siblings have at a replica. It is part of what the replica's row says.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SiblingShare {
-    /// Their requests that have not ended.
-    pub outstanding: u32,
-    /// Of these, those without a first token.
-    pub waiting: u32,
-    /// Prefill tokens of the waiting ones.
-    pub front_tokens: f32,
-}
-
 /// A sibling's request at a replica.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Theirs {

@@ -93,7 +93,11 @@ impl Peers {
             rates: Arc::default(),
             outbox: Arc::new(Outbox::new(links.places())),
             bulletin: Bulletin::default(),
-            handover: Arc::new(Handover::new(announced_block_bytes, links.places())),
+            handover: Arc::new(Handover::new(
+                announced_block_bytes,
+                links.listed().len(),
+                links.places(),
+            )),
             serve,
             links,
             sightings: Sightings::default(),

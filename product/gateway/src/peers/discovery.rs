@@ -221,6 +221,7 @@ impl Finder {
     fn lose(&self, link: &Arc<Link>) {
         tracing::info!(peer = %link.identity, "a gateway of this region is no longer there");
         self.region.driver.tell(Input::SiblingLost(link.sibling_id()));
+        self.peers.handover.unused(link.id);
         self.peers.links.remove(link);
         self.peers.note_siblings();
     }

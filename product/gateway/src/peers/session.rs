@@ -33,7 +33,7 @@ use super::dial::{DialError, Dialled, PATIENCE, PAUSES, dial};
 use super::error_chain::{error_chain, with_causes};
 use super::link::Link;
 use super::reported::Reported;
-use super::sibling;
+use super::sibling::{self, Known};
 use super::welcome::Welcome;
 use crate::cause;
 use crate::inputs::residency::Residency;
@@ -141,6 +141,8 @@ struct Session<'a> {
     unasked: VecDeque<Authority>,
     /// Whether one of its digests was received.
     took: bool,
+    /// Whether its hashes of names are comparable.
+    same_secret: bool,
     /// If it is a sibling, what it has told.
     welcome: Option<Welcome>,
 }
@@ -154,8 +156,8 @@ impl<'a> Session<'a> {
     ) -> Session<'a> {
         let (hearing, unasked) = (Hearing::default(), VecDeque::new());
         let places = Reported::new(residency, &link.identity);
-        let (rtt, took, welcome) = (None, false, None);
-        Session { region, peers, link, hearing, places, rtt, unasked, took, welcome }
+        let (rtt, took, same_secret, welcome) = (None, false, false, None);
+        Session { region, peers, link, hearing, places, rtt, unasked, took, same_secret, welcome }
     }
 
     async fn run(&mut self) -> Broken {
@@ -172,6 +174,7 @@ impl<'a> Session<'a> {
             opening.map_err(|_| Broken::Silent("no answer within 5 s"))??;
         self.hearing = Hearing::at(assumed(&agreed, self.link.region()));
         self.places = Reported::new(self.places.residency, &self.link.identity);
+        self.same_secret = agreed.same_secret;
         self.ask_all(&agreed);
         let beat = self.peers.config.beat.0;
         let mut beats = interval(beat);
@@ -222,7 +225,9 @@ impl<'a> Session<'a> {
     fn heartbeat(&mut self) -> Ask {
         let stamp = self.region.driver.clock.now().as_nanos();
         if let Some(welcome) = &mut self.welcome {
-            welcome.beats(stamp, self.unasked.is_empty());
+            // Without a replica there was nothing to ask about yet.
+            let asked = self.unasked.is_empty() && !self.region.fleet.all().is_empty();
+            welcome.beats(stamp, asked);
         }
         Ask::Heartbeat(stamp)
     }
@@ -315,8 +320,9 @@ impl<'a> Session<'a> {
             Tell::Siblings(batch) if self.link.sibling => {
                 self.took = true;
                 sibling::charge(&self.peers.rates, &batch);
-                let (hashes, from) = (self.shares_hashes(), self.link.sibling_id());
-                sibling::hear(self.region, from, &self.link.traffic, batch, hashes);
+                let known = Known { names: self.same_secret, prefixes: self.shares_hashes() };
+                let from = self.link.sibling_id();
+                sibling::hear(self.region, from, &self.link.traffic, batch, known);
                 self.welcomed(Welcome::hears_requests);
             }
             // An older sibling takes this gateway for a peer of another region.

@@ -133,21 +133,31 @@ pub(super) fn gone<T>(_: T) -> Status {
     Status::cancelled("the connection is gone")
 }
 
-/// Passes a sibling's records to the machine.
+/// Which hashes of a sibling mean the same here.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// Of tenants and sessions.
+    pub(super) names: bool,
+    /// Of prompts.
+    pub(super) prefixes: bool,
+}
+
+/// Passes a sibling's records to the machine. Without common names, tenants take turns at each gateway for
+/// itself.
 pub(super) fn hear(
     region: &Region,
     from: SiblingId,
     traffic: &SiblingTraffic,
     batch: SiblingBatch,
-    hashes: bool,
+    known: Known,
 ) {
     SiblingTraffic::count(&traffic.heard, &batch);
     let restarts = batch.restarts().then_some(Input::SiblingLost(from));
-    let queue = batch.queue(|model| region.fleet.models.get(model)).map(SiblingRecord::Queue);
+    let queue = batch.queue(|model| region.fleet.models.get(model)).filter(|_| known.names);
     let (replicas, records) = batch.into_records();
     let here: Vec<_> = replicas.iter().map(|replica| region.fleet.at(replica)).collect();
-    let records = records.into_iter().filter_map(|record| localised(record, &here, hashes));
-    let mut records = records.chain(queue);
+    let records = records.into_iter().filter_map(|record| localised(record, &here, known));
+    let mut records = records.chain(queue.map(SiblingRecord::Queue));
     let inputs = std::iter::from_fn(|| {
         let records: Vec<_> = records.by_ref().take(MOST_AT_ONCE).collect();
         (!records.is_empty()).then_some(Input::Sibling { from, records })
@@ -159,18 +169,19 @@ pub(super) fn hear(
 fn localised(
     record: SiblingRecord,
     here: &[Option<Arc<Member>>],
-    hashes: bool,
+    known: Known,
 ) -> Option<SiblingRecord> {
     Some(match record {
         SiblingRecord::Sent(mut request) => {
             request.replica = number(here.get(request.replica.index())?.as_ref()?)?;
-            if !hashes {
+            request.counts &= known.names;
+            if !known.prefixes {
                 request.blocks.clear();
             }
             SiblingRecord::Sent(request)
         }
         SiblingRecord::Ended { id, ending, cached } => {
-            SiblingRecord::Ended { id, ending, cached: cached.filter(|_| hashes) }
+            SiblingRecord::Ended { id, ending, cached: cached.filter(|_| known.prefixes) }
         }
         other => other,
     })

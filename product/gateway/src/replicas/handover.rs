@@ -41,6 +41,8 @@ pub(crate) struct Handover {
 
 #[derive(Debug, Default)]
 struct Joined {
+    /// Whether the number has a gateway.
+    is_used: AtomicBool,
     replicas: Mutex<Vec<Authority>>,
     wake: Notify,
 }
@@ -53,13 +55,15 @@ struct Departed {
 }
 
 impl Handover {
-    /// For a gateway with `peers` peers, whose hello announces `announced_block_bytes`.
-    pub(crate) fn new(announced_block_bytes: usize, peers: usize) -> Handover {
+    /// For a gateway with `peers` peers and numbers for `all` that it may find, whose hello announces
+    /// `announced_block_bytes`.
+    pub(crate) fn new(announced_block_bytes: usize, peers: usize, all: usize) -> Handover {
+        let joined = |at| Joined { is_used: AtomicBool::new(at < peers), ..Joined::default() };
         Handover {
             announced_block_bytes,
             compares: AtomicBool::new(true),
             left: Mutex::default(),
-            joined: (0..peers).map(|_| Joined::default()).collect(),
+            joined: (0..all).map(joined).collect(),
         }
     }
 
@@ -78,7 +82,7 @@ impl Handover {
 
     /// A replica joined: peers may know its cache contents.
     pub(crate) fn joined(&self, replica: &Authority) {
-        for peer in &self.joined {
+        for peer in self.joined.iter().filter(|peer| peer.is_used.load(Ordering::Relaxed)) {
             let mut replicas = peer.replicas.lock();
             if !replicas.contains(replica) {
                 replicas.push(replica.clone());
@@ -99,7 +103,17 @@ impl Handover {
 
     /// Replicas that a peer should not be asked about any more, since it is asked about all.
     pub(crate) fn asks_all(&self, peer: PeerId) {
+        self.uses(peer, true);
+    }
+
+    /// A number has no gateway any more.
+    pub(crate) fn unused(&self, peer: PeerId) {
+        self.uses(peer, false);
+    }
+
+    fn uses(&self, peer: PeerId, is_used: bool) {
         if let Some(peer) = self.joined.get(peer.index()) {
+            peer.is_used.store(is_used, Ordering::Relaxed);
             peer.replicas.lock().clear();
         }
     }

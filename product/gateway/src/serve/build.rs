@@ -75,7 +75,8 @@ impl Gateway {
         wishes: mpsc::UnboundedSender<ReplicaId>,
     ) -> Result<Gateway, Error> {
         let routing = config.routing()?;
-        let seed = match &config.secret {
+        let of_peers = config.peers.as_ref().and_then(|peers| peers.secret.as_ref());
+        let seed = match config.secret.as_ref().or(of_peers) {
             Some(secret) => keyed(0, secret.expose().as_bytes()),
             None => random_seed(),
         };

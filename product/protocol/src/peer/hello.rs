@@ -45,7 +45,9 @@ pub struct Hello {
 pub struct Agreement {
     /// The minor version that both support.
     pub minor: u32,
-    /// Whether the prefix hashes of both are comparable.
+    /// Whether the hashes of names are comparable.
+    pub same_secret: bool,
+    /// Whether the hashes of prefixes are, too.
     pub prefixes: bool,
 }
 
@@ -135,10 +137,12 @@ impl Hello {
             let (theirs, ours) = (theirs.major, self.major);
             return Err(Refused::Version { them, us, theirs, ours, behind });
         }
-        let same = theirs.seed_check == self.seed_check && theirs.block_bytes == self.block_bytes;
+        let same_secret = theirs.seed_check == self.seed_check;
+        let same_blocks = theirs.block_bytes == self.block_bytes && self.block_bytes > 0;
         Ok(Agreement {
             minor: self.minor.min(theirs.minor),
-            prefixes: same && self.block_bytes > 0,
+            same_secret,
+            prefixes: same_secret && same_blocks,
         })
     }
 

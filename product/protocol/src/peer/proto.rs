@@ -153,6 +153,9 @@ pub struct SiblingLine {
     /// How long the oldest has waited, ms.
     #[prost(float, tag = "5")]
     pub waited_ms: f32,
+    /// That one, by its number at the sender.
+    #[prost(uint64, tag = "6")]
+    pub oldest: u64,
 }
 /// Units of one tenant's two limits per minute. Negative ones were given back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -209,6 +212,9 @@ pub struct SiblingSent {
     pub session: ::core::option::Option<u64>,
     #[prost(enumeration = "SiblingClass", tag = "9")]
     pub class: i32,
+    /// Whether it was reported before: then it does not count again for tenant and session.
+    #[prost(bool, tag = "10")]
+    pub again: bool,
 }
 /// Its prompt is computed.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

@@ -1,6 +1,6 @@
 //! What waits in a gateway's queue, for the other gateways of its region.
 
-use meridian_base::{ModelId, Priority, SiblingLine};
+use meridian_base::{ModelId, Priority, RequestId, SiblingLine};
 
 use super::bounds::{MOST_LINES, MOST_MODEL, PeerError, amount, at_most, name};
 use super::proto;
@@ -26,6 +26,7 @@ pub(super) fn written(
             tenant: line.tenant,
             class: class(line.priority).into(),
             held: line.held,
+            oldest: line.oldest.0,
             waited_ms: if line.waited_ms.is_finite() { line.waited_ms.max(0.0) } else { 0.0 },
         });
     }
@@ -44,6 +45,7 @@ pub(super) fn read(
             tenant: line.tenant,
             model: (*models.get(line.model as usize)?)?,
             held: line.held,
+            oldest: RequestId(line.oldest),
             waited_ms: line.waited_ms,
         })
     };

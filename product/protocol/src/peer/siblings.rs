@@ -193,7 +193,7 @@ fn units(sent: &proto::SiblingUnits) -> (u64, i64, i64) {
     (sent.tenant, sent.requests, sent.tokens)
 }
 
-/// A record without the place of its replica; none for a queue, which is told on its own.
+/// A record without the place of its replica; none for a queue, which has a message of its own.
 fn event(record: &SiblingRecord, hashes: bool) -> Option<proto::SiblingEvent> {
     let (id, kind) = match record {
         SiblingRecord::Sent(request) => (request.id, Kind::Sent(sent(request, hashes))),
@@ -224,6 +224,7 @@ fn sent(request: &SiblingRequest, hashes: bool) -> proto::SiblingSent {
         tenant: request.tenant,
         session: request.session,
         class: class(request.priority).into(),
+        again: !request.counts,
     }
 }
 
@@ -287,6 +288,7 @@ fn record(event: proto::SiblingEvent) -> Option<SiblingRecord> {
             tenant: sent.tenant,
             session: sent.session,
             priority: priority(sent.class()),
+            counts: !sent.again,
             replica: ReplicaId(u16::try_from(sent.replica).expect("is a place in a short list")),
             blocks: sent.blocks,
             block_tokens: sent.block_tokens,

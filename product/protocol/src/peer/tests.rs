@@ -284,7 +284,10 @@ fn news_follow_each_other() {
 fn versions_are_served_or_refused() {
     let ours = Hello { minor: 3, ..Hello::new(us(), 7, 64, "meridian") };
     let theirs = Hello { minor: 1, ..Hello::new(eu(), 7, 64, "chwbl") };
-    assert_eq!(ours.meet(&theirs, &eu()), Ok(Agreement { minor: 1, prefixes: true }));
+    assert_eq!(
+        ours.meet(&theirs, &eu()),
+        Ok(Agreement { minor: 1, same_secret: true, prefixes: true })
+    );
     let newer = Hello { major: MAJOR + 1, ..theirs.clone() };
     let error = ours.meet(&newer, &eu()).expect_err("is another major").to_string();
     assert!(error.ends_with("update us/us-1"), "{error}");

@@ -7,7 +7,7 @@ use super::{Scratch, Tables};
 use crate::active::Active;
 use crate::explain::{CandidateRow, Decision, PeerCandidate};
 use crate::first_token::FirstToken;
-use crate::siblings::SiblingShare;
+use crate::row::SiblingShare;
 use crate::target::Target;
 use crate::why::Ineligible;
 

@@ -30,6 +30,8 @@ pub(crate) struct Scratch {
     pub(super) sampled: bool,
     /// Whether the request waits for other sessions' prompts, although it would fit.
     pub(crate) gives_way: bool,
+    /// Whether the request waits although it would fit.
+    pub(crate) by_choice: bool,
     /// Whether capacity that it could have is left to a sibling whose turn it is.
     pub(crate) is_left: bool,
     pub(super) beyond: Beyond,

@@ -8,7 +8,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use meridian_base::{Duration, ModelId, RequestId, SiblingLine, Time};
+use meridian_base::{Duration, ModelId, RequestId, Time};
 
 use super::HeldConfig;
 use super::sessions::Sessions;
@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub(super) deadline: Option<Time>,
     pub(super) session: Option<u64>,
     pub(super) model: ModelId,
+    /// Whether it would fit, and waits for a better replica.
+    pub(super) by_choice: bool,
     tokens: u32,
 }
 
@@ -81,7 +83,8 @@ impl Class {
             line.served = line.served.max(level);
         }
         let Request { id, deadline, session, model, prompt_tokens: tokens, .. } = *request;
-        line.queue.push_back(Entry { id, since, deadline, session, model, tokens });
+        let by_choice = false;
+        line.queue.push_back(Entry { id, since, deadline, session, model, by_choice, tokens });
         let before = self.ages.insert((since, id), request.tenant);
         assert!(before.is_none(), "{id} is held once");
     }
@@ -160,9 +163,11 @@ impl Class {
         assert!(self.tenants.values().all(waits), "no tenant without one");
     }
 
-    /// What the least served tenant was served.
+    /// What the least served tenant was served, of those that have a request here if any has.
     fn level(&self) -> u64 {
-        self.tenants.values().map(|t| t.served).min().unwrap_or(0)
+        let all = || self.tenants.values();
+        let here = all().filter(|line| !line.queue.is_empty()).map(|line| line.served).min();
+        here.or_else(|| all().map(|line| line.served).min()).unwrap_or(0)
     }
 
     fn with_deadline(&self) -> impl Iterator<Item = (Time, RequestId)> + '_ {
@@ -209,15 +214,22 @@ impl Class {
         }
     }
 
-    /// Whether the turn of the oldest request of a sibling's line, which arrived at `since`, comes before
-    /// that of a request of the same class that arrived at `arrived`.
-    pub(super) fn goes_before(
-        &self,
-        (line, since): (&SiblingLine, Time),
-        request: &Request,
-        arrived: Time,
-    ) -> bool {
-        let served = |tenant| self.tenants.get(&tenant).map_or_else(|| self.level(), |t| t.served);
-        (served(line.tenant), since) < (served(request.tenant), arrived)
+    /// How many tokens more one tenant was served than another; one that is not here counts as one that
+    /// comes now.
+    pub(super) fn served_more(&self, one: u64, other: u64) -> i64 {
+        let served = |tenant| self.tenants.get(&tenant).map(|line| line.served);
+        let or_level = |served: Option<u64>| served.unwrap_or_else(|| self.level()) as i64;
+        match one == other {
+            true => 0,
+            false => or_level(served(one)) - or_level(served(other)),
+        }
+    }
+
+    /// Notes whether a request waits by choice.
+    pub(super) fn note_choice(&mut self, request: &Request, by_choice: bool) {
+        let Some(line) = self.tenants.get_mut(&request.tenant) else { return };
+        if let Some(entry) = line.queue.iter_mut().find(|entry| entry.id == request.id) {
+            entry.by_choice = by_choice;
+        }
     }
 }

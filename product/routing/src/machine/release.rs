@@ -68,7 +68,7 @@ impl Routing {
     pub fn anybody_open(&self) -> bool {
         // A request pinned to a draining replica may still go there.
         let drains = |id: &ReplicaId| self.fleet.row(*id).closed == Some(Ineligible::Draining);
-        self.fleet.has_room()
+        self.fleet.is_room()
             || self.fleet.ids().iter().any(drains)
             || self.regions.are_open() && self.regions.ids().iter().any(|id| self.takes(*id))
     }
@@ -121,7 +121,7 @@ impl Routing {
             let Some(mut active) = self.actives.take(id) else { continue };
             let choice = self.choose(now, &mut active);
             if choice == Choice::Hold {
-                self.note_wait(now, &active);
+                self.note_wait(now, &mut active);
             }
             self.actives.insert(active);
             let Choice::Send(to) = choice else { continue };
@@ -142,7 +142,11 @@ impl Routing {
     }
 
     /// Notes why a request waits although it would fit, if the newest decision was so.
-    pub(super) fn note_wait(&mut self, now: Time, active: &Active) {
+    pub(super) fn note_wait(&mut self, now: Time, active: &mut Active) {
+        if active.by_choice != self.buffers.newest.by_choice {
+            active.by_choice = self.buffers.newest.by_choice;
+            self.queue.note_choice(&active.request, active.by_choice);
+        }
         if self.buffers.newest.gives_way {
             self.queue.gives_way();
         }

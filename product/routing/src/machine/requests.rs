@@ -39,10 +39,7 @@ impl Routing {
             Choice::Hold if goes_back(&active) && !self.rule.forwarding().holds_forwards => {
                 self.refuse(now, &active, RejectWhy::NoRoom);
             }
-            Choice::Hold => {
-                self.note_wait(now, &active);
-                self.hold(now, active);
-            }
+            Choice::Hold => self.hold(now, active),
             Choice::Refuse(why) => self.refuse(now, &active, why),
         }
     }
@@ -61,6 +58,8 @@ impl Routing {
                     self.refuse(now, &active, RejectWhy::Displaced);
                 }
                 active.stage = RequestStage::Held;
+                active.by_choice = false;
+                self.note_wait(now, &mut active);
                 self.actives.insert(active);
                 self.hasten_probes(now, model);
                 self.log.say(Output::Held(id));

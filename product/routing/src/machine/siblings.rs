@@ -32,7 +32,7 @@ impl Routing {
                 (RequestStage::At(replica), _) => (replica, active.unmatched),
                 _ => continue,
             };
-            all.push(SiblingRecord::Sent(sent(active, replica, unmatched)));
+            all.push(SiblingRecord::Sent(sent(active, replica, unmatched, false)));
             if active.first_token {
                 let id = active.request.id;
                 all.push(SiblingRecord::FirstToken { id, prompt: None });
@@ -47,16 +47,18 @@ impl Routing {
         if !self.config.has_siblings {
             return;
         }
-        let Routing { fleet, queue, log, .. } = self;
-        if let Some(lines) = queue.to_share(now, || fleet.has_room()) {
-            log.say(Output::Share(SiblingRecord::Queue(lines)));
+        if let Some(lines) = self.queue.share(now) {
+            self.log.say(Output::Share(SiblingRecord::Queue(lines)));
         }
     }
 
     /// Reports that a request was sent to a replica.
     pub(super) fn share_sent(&mut self, active: &Active, replica: ReplicaId, unmatched: f32) {
         if self.config.has_siblings {
-            self.log.say(Output::Share(SiblingRecord::Sent(sent(active, replica, unmatched))));
+            // The second leg of a split request is the same prompt again.
+            let counts = active.fetch.is_none_or(|fetch| fetch.ended.is_none());
+            let sent = sent(active, replica, unmatched, counts);
+            self.log.say(Output::Share(SiblingRecord::Sent(sent)));
         }
     }
 
@@ -144,7 +146,9 @@ impl Routing {
         let reply = if is_count(request.reply_tokens) { request.reply_tokens } else { 0.0 };
         let request = SiblingRequest { reply_tokens: reply, ..request };
         let work = Work { prompt, prefill, kv: prefill, reply, sent: now };
-        self.queue.served_elsewhere(now, from, &request);
+        if request.counts {
+            self.queue.served_elsewhere(now, &request);
+        }
         self.fleet.update(now, replica, |r| r.sent_by_sibling(now, work));
         self.siblings.insert(from, Theirs { request, sent: now, first_token: false });
         self.sibling_caches(now, from, id);
@@ -205,9 +209,6 @@ impl Routing {
     ) {
         let SiblingRequest { replica, blocks, block_tokens, .. } = &theirs.request;
         let replica = *replica;
-        if ending == SiblingEnding::Answered {
-            self.queue.answered_elsewhere(now, &theirs.request);
-        }
         let others = self.fleet.has_others(replica);
         self.leave_as_sibling(now, theirs);
         self.fleet.update(now, replica, |r| match ending {
@@ -249,7 +250,12 @@ impl Routing {
     }
 }
 
-fn sent(active: &Active, replica: ReplicaId, unmatched_tokens: f32) -> SiblingRequest {
+fn sent(
+    active: &Active,
+    replica: ReplicaId,
+    unmatched_tokens: f32,
+    counts: bool,
+) -> SiblingRequest {
     let request = &active.request;
     SiblingRequest {
         id: request.id,
@@ -257,6 +263,7 @@ fn sent(active: &Active, replica: ReplicaId, unmatched_tokens: f32) -> SiblingRe
         tenant: request.tenant,
         session: request.session,
         priority: request.priority,
+        counts,
         blocks: request.blocks.clone(),
         block_tokens: request.block_tokens,
         prompt_tokens: request.prompt_tokens as f32,

@@ -2,8 +2,8 @@
 //!
 //! Each gateway orders its own queue. When capacity frees up, it leaves it to a sibling that holds a
 //! request whose turn comes first: of a higher class, of a tenant that was served less, or an older one.
-//! It does so for a moment only. A sibling that sends nothing within that time is taken for one whose
-//! requests do not fit, and has no precedence until it sends again.
+//! It does so for a moment only. If the oldest request of a line is not sent within that time, it may not
+//! fit, or its gateway may be dead: the sibling then has no precedence for a while, whatever it reports.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,85 +12,109 @@ use meridian_base::{Duration, Priority, SiblingId, SiblingLine, Time};
 /// How long capacity is left to a sibling: it hears of it, and its answer comes back. A record takes
 /// milliseconds within a region.
 const LEFT: Duration = Duration::from_millis(50);
-/// Most lines of one sibling.
-pub(super) const MOST_LINES: usize = 64;
+/// How long a sibling has no precedence after capacity was left to it in vain. So at most a twentieth of
+/// the capacity is lost, whatever goes wrong.
+const PASSED: Duration = Duration::from_secs(1);
+/// Most lines of one sibling: a decision looks at all of them.
+pub(super) const MOST_LINES: usize = 16;
 
 /// The siblings' queues.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere(BTreeMap<SiblingId, SiblingQueue>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct SiblingQueue {
-    /// With the arrival of the oldest request.
-    lines: Vec<(SiblingLine, Time)>,
-    /// Since when capacity is left to it; `None` if it was not since it last sent a request.
+    lines: Vec<Line>,
+    passed_until: Time,
+}
+
+#[derive(Debug)]
+struct Line {
+    told: SiblingLine,
+    /// When its oldest request arrived.
+    since: Time,
+    /// Since when capacity is left to that request.
     left: Option<Time>,
+}
+
+impl Line {
+    /// Whether its requests are those of `other`, and the same one is the oldest.
+    fn continues(&self, other: &SiblingLine) -> bool {
+        let key = |l: &SiblingLine| (l.priority, l.tenant, l.model, l.oldest);
+        key(&self.told) == key(other)
+    }
 }
 
 impl Elsewhere {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.values().all(|queue| queue.lines.is_empty())
     }
 
     /// Sets all that a sibling holds.
-    pub(super) fn set(&mut self, now: Time, from: SiblingId, lines: &[SiblingLine]) {
-        let since = |line: &SiblingLine| {
-            let waited = Duration::try_from_secs_f32(line.waited_ms / 1e3).unwrap_or_default();
-            Time::from_nanos(now.as_nanos().saturating_sub(waited.as_nanos() as u64))
-        };
-        let lines: Vec<_> = lines.iter().take(MOST_LINES).map(|l| (*l, since(l))).collect();
-        match (self.0.get_mut(&from), lines.is_empty()) {
-            (_, true) => self.forget(from),
-            (Some(queue), false) => queue.lines = lines,
-            (None, false) => {
-                self.0.insert(from, SiblingQueue { lines, left: None });
+    pub(super) fn set(&mut self, now: Time, from: SiblingId, told: &[SiblingLine]) {
+        let queue = self.0.entry(from).or_default();
+        let line = |told: &SiblingLine| {
+            let waited = Duration::try_from_secs_f32(told.waited_ms / 1e3).unwrap_or_default();
+            let since = now.as_nanos().saturating_sub(waited.as_nanos() as u64);
+            let before = queue.lines.iter().find(|line| line.continues(told));
+            Line {
+                told: *told,
+                since: Time::from_nanos(since),
+                left: before.and_then(|line| line.left),
             }
-        }
+        };
+        queue.lines = told.iter().take(MOST_LINES).map(line).collect();
     }
 
+    /// The requests of a sibling, as far as it reported.
     pub(super) fn held(&self, sibling: SiblingId) -> u32 {
         let lines = self.0.get(&sibling).into_iter().flat_map(|queue| &queue.lines);
-        lines.fold(0, |sum, (line, _)| sum.saturating_add(line.held))
+        lines.fold(0, |sum, line| sum.saturating_add(line.told.held))
     }
 
     pub(super) fn forget(&mut self, from: SiblingId) {
         self.0.remove(&from);
     }
 
-    /// A sibling sent a request: what is left to it, it uses.
-    pub(super) fn sent(&mut self, from: SiblingId) {
-        if let Some(queue) = self.0.get_mut(&from) {
-            queue.left = None;
-        }
-    }
-
     /// The tenants whose requests of a class siblings hold, in no order.
     pub(super) fn tenants(&self, priority: Priority) -> impl Iterator<Item = u64> + '_ {
-        let lines = self.0.values().flat_map(|queue| &queue.lines);
-        lines.filter(move |(line, _)| line.priority == priority).map(|(line, _)| line.tenant)
+        let lines = self.0.values().flat_map(|queue| &queue.lines).map(|line| line.told);
+        lines.filter(move |line| line.priority == priority).map(|line| line.tenant)
     }
 
-    /// Until when capacity is left to siblings that hold a request that `goes_before`.
+    /// Until when capacity is left to siblings' requests that go before, and how many they are.
     pub(super) fn left_until(
         &self,
         now: Time,
         goes_before: impl Fn(&SiblingLine, Time) -> bool,
-    ) -> Option<Time> {
-        let first = self.0.values().filter(|queue| queue.has(&goes_before));
-        let until = first.map(|queue| queue.left.unwrap_or(now) + LEFT);
-        until.filter(|until| *until > now).max()
+    ) -> Option<(Time, u32)> {
+        let queues = self.0.values().filter(|queue| queue.passed_until <= now);
+        let lines = queues.flat_map(|queue| &queue.lines);
+        let lines = lines.map(|line| (line.left.unwrap_or(now) + LEFT, line));
+        let first = lines.filter(|(until, _)| *until > now);
+        let first = first.filter(|(_, line)| goes_before(&line.told, line.since));
+        first
+            .map(|(until, line)| (until, line.told.held))
+            .reduce(|(a, n), (b, more)| (a.max(b), n.saturating_add(more)))
     }
 
-    /// Capacity is left to these siblings from now on, if it was not yet.
+    /// Capacity is left to these requests from now on, if it was not yet.
     pub(super) fn leave(&mut self, now: Time, goes_before: impl Fn(&SiblingLine, Time) -> bool) {
-        for queue in self.0.values_mut().filter(|queue| queue.has(&goes_before)) {
-            queue.left.get_or_insert(now);
+        let queues = self.0.values_mut().filter(|queue| queue.passed_until <= now);
+        let lines = queues.flat_map(|queue| &mut queue.lines);
+        for line in lines.filter(|line| goes_before(&line.told, line.since)) {
+            line.left.get_or_insert(now);
         }
     }
-}
 
-impl SiblingQueue {
-    fn has(&self, goes_before: impl Fn(&SiblingLine, Time) -> bool) -> bool {
-        self.lines.iter().any(|(line, since)| goes_before(line, *since))
+    /// Siblings to which capacity was left in vain have no precedence for a while.
+    pub(super) fn pass(&mut self, now: Time) {
+        let in_vain = |line: &Line| line.left.is_some_and(|left| left + LEFT <= now);
+        for queue in self.0.values_mut().filter(|queue| queue.passed_until <= now) {
+            if queue.lines.iter().any(in_vain) {
+                queue.passed_until = now + PASSED;
+                queue.lines.iter_mut().for_each(|line| line.left = None);
+            }
+        }
     }
 }

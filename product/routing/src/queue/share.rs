@@ -1,15 +1,18 @@
 //! What this gateway holds and its siblings hold: both know the order of turns.
 //!
-//! Siblings are told of requests that wait since no replica has capacity. One that waits by choice, for a
-//! better replica, stands in nobody's way.
+//! A gateway reports the requests that wait since no replica has room for them. One that waits by choice,
+//! for a better replica, stands in no other's way.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use meridian_base::{Priority, SiblingId, SiblingLine, SiblingRequest, Time};
+use meridian_base::{Duration, Priority, SiblingId, SiblingLine, SiblingRequest, Time};
 
 use super::WaitingQueue;
 use super::elsewhere::MOST_LINES;
 use crate::request::Request;
+
+/// Shortest time between two reports of the queue.
+const PACE: Duration = Duration::from_millis(2);
 
 /// What siblings know of the queue.
 #[derive(Debug, Default)]
@@ -17,6 +20,10 @@ pub(super) struct Shared {
     /// Whether they know of requests that wait.
     waits: bool,
     has_changed: bool,
+    /// When the next report may be made.
+    next: Time,
+    /// When a change is reported that came too early.
+    pub(super) due: Option<Time>,
 }
 
 impl Shared {
@@ -25,30 +32,34 @@ impl Shared {
     }
 }
 
-/// What siblings are told.
+/// What this gateway reports.
 impl WaitingQueue {
-    /// What they are to know, if it has changed. Requests wait for
-    /// capacity while no replica `is_open`, or while it is left to siblings.
-    pub(crate) fn to_share(
-        &mut self,
-        now: Time,
-        is_open: impl Fn() -> bool,
-    ) -> Option<Vec<SiblingLine>> {
-        let waits = self.waiting() > 0 && (self.left_until.is_some() || !is_open());
-        if waits == self.shared.waits && !(waits && self.shared.has_changed) {
+    /// What they are to know, if it has changed and the last report is a while ago.
+    pub(crate) fn share(&mut self, now: Time) -> Option<Vec<SiblingLine>> {
+        let Shared { waits, has_changed, next, .. } = self.shared;
+        if !has_changed || now < next {
+            self.shared.due = has_changed.then_some(next);
             return None;
         }
-        self.shared = Shared { waits, has_changed: false };
-        Some(self.shared_lines(now))
+        let lines = self.shared_lines(now);
+        let next = now + PACE;
+        self.shared = Shared { waits: !lines.is_empty(), has_changed: false, next, due: None };
+        (waits || !lines.is_empty()).then_some(lines)
     }
 
-    /// What they know.
+    /// What they are to know.
     pub(crate) fn shared_lines(&self, now: Time) -> Vec<SiblingLine> {
-        if self.shared.waits { self.held.lines(now, MOST_LINES) } else { Vec::new() }
+        if self.waiting() > 0 { self.held.lines(now, MOST_LINES) } else { Vec::new() }
+    }
+
+    /// Notes whether a held request waits by choice.
+    pub(crate) fn note_choice(&mut self, request: &Request, by_choice: bool) {
+        self.shared.changed();
+        self.held.note_choice(request, by_choice);
     }
 }
 
-/// What siblings tell.
+/// What siblings report.
 impl WaitingQueue {
     /// Sets all that a sibling holds.
     pub(crate) fn set_elsewhere(&mut self, now: Time, from: SiblingId, lines: &[SiblingLine]) {
@@ -63,14 +74,8 @@ impl WaitingQueue {
     }
 
     /// A sibling sent a request to a replica.
-    pub(crate) fn served_elsewhere(&mut self, now: Time, from: SiblingId, sent: &SiblingRequest) {
-        self.elsewhere.sent(from);
+    pub(crate) fn served_elsewhere(&mut self, now: Time, sent: &SiblingRequest) {
         self.held.served_elsewhere(now, sent);
-    }
-
-    /// A sibling's request was answered.
-    pub(crate) fn answered_elsewhere(&mut self, now: Time, sent: &SiblingRequest) {
-        self.held.answered_elsewhere(now, sent);
     }
 
     /// The requests that a sibling holds, as far as it reported.
@@ -93,17 +98,26 @@ impl WaitingQueue {
 /// Whose turn it is.
 impl WaitingQueue {
     /// Until when capacity for a request is left to siblings whose turn comes first; `None` if it is not.
-    pub(crate) fn left_until(&self, now: Time, request: &Request, arrived: Time) -> Option<Time> {
+    /// They need none of it if there is more than enough: so many `rooms`.
+    pub(crate) fn left_until(
+        &self,
+        now: Time,
+        request: &Request,
+        arrived: Time,
+        rooms: impl Fn() -> usize,
+    ) -> Option<Time> {
         if self.elsewhere.is_empty() {
             return None;
         }
-        self.elsewhere
-            .left_until(now, |l, since| self.held.goes_before((l, since), request, arrived))
+        let goes_before =
+            |l: &SiblingLine, since| self.held.goes_before((l, since), request, arrived);
+        let (until, held) = self.elsewhere.left_until(now, goes_before)?;
+        (rooms() <= held as usize).then_some(until)
     }
 
     /// Capacity for a request is left to siblings.
     pub(crate) fn leave(&mut self, now: Time, request: &Request, arrived: Time) {
-        let Some(until) = self.left_until(now, request, arrived) else { return };
+        let Some(until) = self.left_until(now, request, arrived, || 0) else { return };
         let held = &self.held;
         self.elsewhere.leave(now, |l, since| held.goes_before((l, since), request, arrived));
         self.left_until = Some(self.left_until.map_or(until, |before| before.min(until)));
@@ -114,6 +128,7 @@ impl WaitingQueue {
         let is_due = self.left_until.is_some_and(|until| until <= now);
         if is_due {
             self.left_until = None;
+            self.elsewhere.pass(now);
             self.search.look_by(Time::ZERO);
         }
         is_due

@@ -19,7 +19,8 @@ fn request(id: u64, replica: u16, blocks: Vec<u64>) -> SiblingRequest {
         unmatched_tokens: 30.5,
         reply_tokens: 120.0,
         tenant: id ^ 0xAC3E,
-        session: (id % 2 == 0).then_some(id),
+        session: id.is_multiple_of(2).then_some(id),
+        counts: !id.is_multiple_of(3),
         priority: Priority::ALL[id as usize % 3],
     }
 }
@@ -268,7 +269,7 @@ fn units_of_tenants() {
     }
 }
 
-// What waits is told in a message of its own, with the listener's numbers of the models. Lines of models
+// What waits is in a message of its own, with the listener's numbers of the models. Lines of models
 // that one of the two cannot name are left out, and so are those over the most.
 #[test]
 fn queues_arrive() {
@@ -277,6 +278,7 @@ fn queues_arrive() {
         tenant,
         model: ModelId(model),
         held: 3,
+        oldest: RequestId(tenant << 40),
         waited_ms: 1250.5,
     };
     let told = |lines: &[SiblingLine]| {
