@@ -81,7 +81,7 @@ pub use residency::{Residency, ResidencyRule};
 pub use route53::{HealthCheck, Route53, Scheme};
 pub use schema::replica_list_schema;
 pub use secret::Secret;
-pub use sources::{Source, beyond_limit, name_and_port, replica_list};
+pub use sources::{Kubernetes, KubernetesPort, Source, beyond_limit, name_and_port, replica_list};
 pub use tenants::{KeyHash, PriorityClass, Tenant, TenantLimits};
 pub use tls::{MutualTls, Tls};
 pub use topology::Topology;

@@ -189,10 +189,12 @@ impl Peers {
         self.continent.is_some() && self.continent == peer.continent
     }
 
-    /// This gateway's certificate files and its trusted CA; none if it has a secret instead.
+    /// This gateway's certificate files and its trusted CA, if they are given; a secret takes their place.
     #[must_use]
     pub fn files(&self) -> Option<MutualTls> {
-        self.secret.is_none().then(|| MutualTls {
+        let files = [&self.ca, &self.certificate, &self.key];
+        let given = self.crl.is_some() || files.into_iter().any(|path| !is_unset(path));
+        (self.secret.is_none() && given).then(|| MutualTls {
             ca: self.ca.clone(),
             crl: self.crl.clone(),
             certificate: self.certificate.clone(),
@@ -275,7 +277,7 @@ impl Peers {
                 "peers: has neither certificates nor a secret; set ca, certificate and key, or secret"
                     .to_owned(),
             );
-            if let Some(files) = self.files().filter(|_| !given.is_empty()) {
+            if let Some(files) = self.files() {
                 files.check("peers", check);
             }
             check(

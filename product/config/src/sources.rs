@@ -1,5 +1,7 @@
-//! Sources of replicas besides the gateway's own file: a list in another file that may change, and
-//! names in the DNS.
+//! Sources of replicas besides the gateway's own file: a list in another file that may change, names
+//! in the DNS, and Kubernetes.
+
+mod kubernetes;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use meridian_base::residency::Labels;
 use meridian_routing::MOST_REPLICA_IDS;
 
+pub use self::kubernetes::{Kubernetes, KubernetesPort};
 use super::ports::identity;
 use super::residency::check_labels;
 use super::{ConfigError, Format, base_url, file, from_problems, pool_problems};
@@ -20,7 +23,7 @@ use meridian_protocol::peer::label;
 /// Most sources of a gateway: each is a label of metrics.
 const MOST: usize = 64;
 
-/// One source of replicas: exactly one of `file`, `dns` and `srv`.
+/// One source of replicas: exactly one of `file`, `dns`, `srv` and `kubernetes`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -33,10 +36,13 @@ pub struct Source {
     /// A name with SRV records: one replica per address of each target, at its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srv: Option<String>,
-    /// The name server to query; the system's if absent.
+    /// A Service or pods of a Kubernetes cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Kubernetes>,
+    /// For `dns` and `srv`: the name server to query; the system's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<SocketAddr>,
-    /// For `dns` and `srv`: the engine of the replicas.
+    /// For all but `file`: the engine of the replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
     /// Name of the credentials for them, in the section `credentials`.
@@ -69,14 +75,15 @@ impl Source {
     /// Its name in logs, status and metrics.
     #[must_use]
     pub fn label(&self) -> String {
-        match (&self.file, &self.dns, &self.srv) {
+        match (&self.file, &self.dns, &self.kubernetes, &self.srv) {
             (Some(file), ..) => format!("file {}", file.display()),
-            (_, Some(name), _) => format!("dns {name}"),
+            (_, Some(name), ..) => format!("dns {name}"),
+            (.., Some(kubernetes), _) => kubernetes.label(),
             (.., name) => format!("srv {}", name.as_deref().unwrap_or_default()),
         }
     }
 
-    /// The replica at an address of the name.
+    /// The replica at an address that the source found.
     #[must_use]
     pub fn replica(&self, address: SocketAddr, weight: u32) -> AddReplica {
         AddReplica {
@@ -95,11 +102,23 @@ impl Source {
     }
 
     fn check(&self, at: usize, check: &mut impl FnMut(bool, String)) {
-        let given = [self.file.is_some(), self.dns.is_some(), self.srv.is_some()];
+        let given = [
+            self.file.is_some(),
+            self.dns.is_some(),
+            self.srv.is_some(),
+            self.kubernetes.is_some(),
+        ];
         check(
             given.iter().filter(|given| **given).count() == 1,
-            format!("discovery[{at}]: needs exactly one of file, dns and srv"),
+            format!("discovery[{at}]: needs exactly one of file, dns, srv and kubernetes"),
         );
+        if let Some(kubernetes) = &self.kubernetes {
+            kubernetes.check(&format!("discovery[{at}].kubernetes"), check);
+            check(
+                self.server.is_none(),
+                format!("discovery[{at}].server: is for dns and srv; remove it"),
+            );
+        }
         check(
             self.file.as_ref().is_none_or(|file| file.file_name().is_some()),
             format!(
@@ -264,8 +283,11 @@ mod tests {
         let labels: Vec<_> = config.discovery.iter().map(Source::label).collect();
         assert_eq!(labels, ["file r.yaml", "dns vllm.local:8000", "srv _http._tcp.vllm.local."]);
         for (yaml, part) in [
-            ("- {}", "discovery[0]: needs exactly one of file, dns and srv"),
-            ("- {file: a, srv: b}", "discovery[0]: needs exactly one of file, dns and srv"),
+            ("- {}", "discovery[0]: needs exactly one of file, dns, srv and kubernetes"),
+            (
+                "- {file: a, srv: b}",
+                "discovery[0]: needs exactly one of file, dns, srv and kubernetes",
+            ),
             ("- dns: vllm.local", "discovery[0].dns: `vllm.local` is not a name with a port"),
             ("- dns: \"vllm.local:0\"", "is not a name with a port"),
             ("- dns: \"http://vllm:80\"", "is not a name with a port"),

@@ -160,7 +160,7 @@ pub(crate) fn doubts(config: &Config) -> Vec<String> {
         && config.control.is_none()
     {
         found.push(
-            "peers: no gateway is listed, so none may connect; list some in peers.gateways or peers.accept, or follow a control plane"
+            "peers: no gateway is listed, so none may connect; list some in peers.gateways or peers.accept, find those of this region by peers.siblings, or follow a control plane"
                 .to_owned(),
         );
     }

@@ -226,6 +226,9 @@ pub struct Replica {
     /// The version of its engine, if its role depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The revision of its pod, if its source reads that. Replicas pair within a revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// The models it serves.
     pub models: Vec<String>,
     /// Reported pending requests plus dispatches since that report.
@@ -302,6 +305,20 @@ pub struct Source {
     /// Number of replicas left out because the gateway has `limits.replicas` already.
     #[serde(default)]
     pub left_out: usize,
+    /// The endpoints of a Kubernetes cluster in the newest list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<EndpointCounts>,
+}
+
+/// Endpoints of a Kubernetes cluster by their readiness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointCounts {
+    /// These get requests, if the gateway's own probes succeed.
+    pub ready: usize,
+    /// These get no new requests for now.
+    pub not_ready: usize,
+    /// These finish their requests and go.
+    pub terminating: usize,
 }
 
 /// The control plane as a gateway sees it.

@@ -179,11 +179,11 @@ impl Tables<'_> {
         matches!(choice, Choice::Send(Sending::Replica(_)))
             && request.hops == 0
             && request.pinned.is_none()
-            && self.may_be_held(now, active)
             && self
                 .queue
                 .left_until(now, request, active.arrived, || self.fleet.rooms_open())
                 .is_some()
+            && self.may_be_held(now, active)
     }
 
     /// Whether a request that would fit somewhere may wait in the queue.

@@ -39,6 +39,7 @@ const TABLE: &[ImportsLine] = &[
     product("tls", &["files", "protocol"]),
     product("page", &[]),
     product("dns", &[]),
+    product("kubernetes", &["base"]),
     product("import", &["config", "protocol"]),
     product("control", &["base", "config", "files", "protocol", "tls", "dns"]),
     // Recorded engines for the tests of the gateway. Its own compare them with the legs that the
@@ -47,7 +48,10 @@ const TABLE: &[ImportsLine] = &[
     // The gateway's own tests may run a control plane next to it, in the same process.
     ImportsLine {
         tests: &["control", "mock"],
-        ..product("gateway", &["base", "routing", "config", "files", "protocol", "tls", "page"])
+        ..product(
+            "gateway",
+            &["base", "routing", "config", "files", "protocol", "tls", "page", "kubernetes"],
+        )
     },
     product(
         "cli",

@@ -104,10 +104,14 @@ fn unpaired(replica: &Replica, all: &[Replica]) -> Option<String> {
         r.role == other.word() && r.models.iter().any(|model| replica.models.contains(model))
     };
     let others: Vec<&Replica> = all.iter().filter(shares_model).collect();
-    let version =
-        |r: &Replica| r.version.clone().unwrap_or_else(|| "of an unreadable version".to_owned());
+    let version = |r: &Replica| {
+        let version = r.version.clone().unwrap_or_else(|| "of an unreadable version".to_owned());
+        let revision = r.revision.as_ref().map(|revision| format!(" revision {revision}"));
+        version + &revision.unwrap_or_default()
+    };
     let alike = |r: &&&Replica| r.transfer.as_ref() == Some(transfer) && r.engine == *engine;
-    let of_version = |r: &&Replica| r.version == replica.version;
+    let of_version =
+        |r: &&Replica| (&r.version, &r.revision) == (&replica.version, &replica.revision);
     let other = other.word();
     match others.iter().filter(alike).copied().collect::<Vec<_>>() {
         _ if others.is_empty() => Some(format!(

@@ -177,6 +177,7 @@ fn replica(member: &Member, status: meridian_routing::Status) -> Option<Replica>
         role: member.spec.role.name().to_owned(),
         transfer: member.transfer_of(found.engine).map(|protocol| protocol.name.to_owned()),
         version: found.version,
+        revision: member.spec.revision.clone(),
         models: found.models,
         pending: status.row.pending,
         running: status.row.running - status.row.failed,

@@ -1,8 +1,9 @@
 //! `meridian check --live`: meets the machines that the configuration names, as a start would.
 //!
 //! It opens the addresses, finds out the engine and the models of each replica by the code that a
-//! gateway runs, sends each one a request of one token, and connects to each peer and each control
-//! plane. Replicas of `discovery` and of the control plane are not asked.
+//! gateway runs, sends each one a request of one token, lists the endpoints of Kubernetes clusters, and
+//! connects to each peer and each control plane. Replicas of `discovery` and of the control plane are
+//! not asked.
 
 mod one_token;
 mod pairs;
@@ -27,6 +28,7 @@ use crate::replicas::member::{Found, Member};
 use crate::replicas::probes;
 use crate::replicas::questions::Questions;
 use crate::replicas::upstream::Upstream;
+use crate::sources;
 
 /// The result of a live check.
 #[derive(Debug, Default)]
@@ -66,6 +68,14 @@ pub async fn check_live(config: &Config) -> Live {
         }
     };
     replicas(config, &made, &mut live).await;
+    for (at, source) in config.discovery.iter().enumerate() {
+        let Some(cluster) = &source.kubernetes else { continue };
+        let (met, label) = (sources::kubernetes::meet(cluster).await, source.label());
+        live.add(match met {
+            Ok(fine) => Ok(format!("{label}: {fine}")),
+            Err(why) => Err(format!("discovery[{at}].kubernetes: {why}")),
+        });
+    }
     if let Some(peers) = &made.peers {
         for (name, met) in peers.meet().await {
             live.add(match met {

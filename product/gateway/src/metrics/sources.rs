@@ -2,7 +2,7 @@
 //! its kind and name from the configuration, so there are as many as configured sources, and one for
 //! the control plane.
 
-use meridian_protocol::admin::Status;
+use meridian_protocol::admin::{EndpointCounts, Status};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,12 +15,20 @@ struct SourceLabel {
     source: String,
 }
 
+/// An endpoint's source, and its readiness.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndpointLabel {
+    source: String,
+    state: &'static str,
+}
+
 #[derive(Default)]
 pub(super) struct Sources {
     good: Family<SourceLabel, Float>,
     replicas: Family<SourceLabel, Float>,
     failures: Family<SourceLabel, Counter>,
     left_out: Family<SourceLabel, Float>,
+    endpoints: Family<EndpointLabel, Float>,
 }
 
 /// The label of the control plane among the sources.
@@ -33,12 +41,15 @@ impl Sources {
         r.register("discovery_failures", "Looks that failed", self.failures.clone());
         let left_out = "Replicas left out because limits.replicas is reached";
         r.register("replicas_left_out", left_out, self.left_out.clone());
+        let endpoints = "Endpoints of a Kubernetes cluster in the newest list";
+        r.register("discovery_endpoints", endpoints, self.endpoints.clone());
     }
 
     pub(super) fn copy(&self, status: &Status) {
         // A reload may remove a source.
         [&self.good, &self.replicas, &self.left_out].iter().for_each(|family| family.clear());
         self.failures.clear();
+        self.endpoints.clear();
         for source in &status.discovery {
             let label = SourceLabel { source: source.name.clone() };
             let good = source.trouble.is_none() && source.good_s.is_some();
@@ -46,6 +57,13 @@ impl Sources {
             self.replicas.get_or_create(&label).set(source.replicas as f64);
             set(&self.failures.get_or_create(&label), source.failures);
             self.left_out.get_or_create(&label).set(source.left_out as f64);
+            let Some(endpoints) = source.endpoints else { continue };
+            let EndpointCounts { ready, not_ready, terminating } = endpoints;
+            let states = [("ready", ready), ("not_ready", not_ready), ("terminating", terminating)];
+            for (state, count) in states {
+                let label = EndpointLabel { source: source.name.clone(), state };
+                self.endpoints.get_or_create(&label).set(count as f64);
+            }
         }
         if let Some(control) = &status.control {
             let label = SourceLabel { source: REGISTRY.to_owned() };

@@ -30,7 +30,7 @@ pub(crate) fn announce(driver: &Driver, fleet: &Fleet, member: &Member, found: &
     driver.tell_if(there, Input::Contexts { id: member.id, contexts });
 }
 
-/// Its place in the pools. Engines of one protocol, kind and version can hand KV to each other.
+/// Its place in the pools. Engines of one protocol, kind, version and revision can hand KV to each other.
 /// While the version of an engine that tells one is not known, it forms no pair: vLLM refuses KV of
 /// another version, at the cost of each request that tries. Without a pair a decode replica takes
 /// whole requests, and a prefill replica none.
@@ -53,7 +53,8 @@ fn alike(member: &Member, found: &Found) -> Option<String> {
         Some(_) => found.version.as_deref()?,
         None => "",
     };
-    Some(format!("{} {} {version}", protocol.name, engine.name))
+    let revision = member.spec.revision.as_deref().unwrap_or_default();
+    Some(format!("{} {} {version} {revision}", protocol.name, engine.name))
 }
 
 fn hash(text: &str) -> u64 {

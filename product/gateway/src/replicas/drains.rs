@@ -21,6 +21,8 @@ pub(crate) enum DrainReason {
     Elsewhere,
     /// The source that brought it lists it no longer.
     Unlisted,
+    /// The source that brought it says that it is not ready.
+    NotReady,
 }
 
 /// The reasons to drain one replica.
@@ -44,6 +46,7 @@ impl DrainReason {
             DrainReason::Region => "region_drains",
             DrainReason::Elsewhere => "served_elsewhere",
             DrainReason::Unlisted => "unlisted",
+            DrainReason::NotReady => "not_ready",
         }
     }
 }

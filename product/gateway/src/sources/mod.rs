@@ -1,7 +1,8 @@
 //! Service discovery: the replicas that the gateway's own file lists, and further ones from a file
-//! that may change (`file.rs`) and from names in the DNS (`names.rs`).
+//! that may change (`file.rs`), from names in the DNS (`names.rs`) and from a Kubernetes cluster
+//! (`kubernetes.rs`).
 //!
-//! Each of the others has a task that polls it. New replicas join; missing ones drain, and leave when
+//! Each of the others has a task that polls it, or watches the cluster. New replicas join; missing ones drain, and leave when
 //! their requests have ended. A failed poll changes nothing: the last good result stays in force,
 //! and the log, the status and the metrics report the failure. A DNS answer without any address
 //! counts as a failure too, so a name server that lost its records does not empty a fleet.
@@ -10,7 +11,13 @@
 //! registry has a record of it, the registry decides.
 
 mod file;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod kubernetes;
 mod names;
+#[cfg(not(feature = "kubernetes"))]
+mod without_kubernetes;
+#[cfg(not(feature = "kubernetes"))]
+pub(crate) use without_kubernetes as kubernetes;
 pub(crate) mod source;
 
 use std::sync::Arc;
@@ -150,9 +157,10 @@ impl Sources {
 
 async fn poll(source: Arc<Source>) {
     let polling = async {
-        match source.config.file.clone() {
-            Some(path) => file::keep(source.clone(), path).await,
-            None => names::keep(source.clone()).await,
+        match (&source.config.file, &source.config.kubernetes) {
+            (Some(path), _) => file::keep(source.clone(), path.clone()).await,
+            (None, Some(cluster)) => kubernetes::keep(source.clone(), cluster).await,
+            (None, None) => names::keep(source.clone()).await,
         }
     };
     tokio::select! {
@@ -161,8 +169,8 @@ async fn poll(source: Arc<Source>) {
     }
 }
 
-/// Reads a source's file at once and returns the result. For a name it only triggers a lookup: the
-/// answer comes later, and no result is returned here.
+/// Reads a source's file at once and returns the result. For a name or a cluster it only triggers a
+/// poll: the answer comes later, and no result is returned here.
 pub(crate) async fn reload(source: &Source) -> Option<Look> {
     match &source.config.file {
         Some(path) => Some(file::look(source, path).await),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meridian_config as config;
-use meridian_protocol::admin::{self, AddReplica};
+use meridian_protocol::admin::{self, AddReplica, EndpointCounts};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::{Mutex, MutexGuard};
 use crate::registry::following::Following;
-use crate::replicas::drains::DrainReason::Unlisted;
+use crate::replicas::drains::DrainReason::{NotReady, Unlisted};
 use crate::replicas::fleet::JoinError;
 use crate::replicas::member::Member;
 use crate::replicas::membership::Replicas;
@@ -22,6 +22,13 @@ pub(super) type Owned = BTreeMap<String, Arc<Member>>;
 
 /// The contents of a file, or why it can't be read.
 pub(super) type Read = Result<String, String>;
+
+/// A replica that a source found.
+pub(super) struct Listed {
+    pub(super) replica: AddReplica,
+    /// Whether it may get new requests. If not, it joins only once it may, and stays if it is here.
+    pub(super) serves: bool,
+}
 
 /// One source.
 pub(crate) struct Source {
@@ -52,6 +59,8 @@ struct SourceState {
     problems: BTreeSet<String>,
     /// Replicas of the result for which the gateway has no room.
     left_out: usize,
+    /// The newest result of a Kubernetes cluster, in numbers.
+    endpoints: Option<EndpointCounts>,
 }
 
 impl Source {
@@ -104,6 +113,7 @@ impl Source {
             trouble: state.trouble.clone(),
             problems: state.problems.iter().cloned().collect(),
             left_out: state.left_out,
+            endpoints: state.endpoints,
         }
     }
 
@@ -111,10 +121,16 @@ impl Source {
         &self.label
     }
 
-    /// Ends the pause before the next lookup of a name.
+    /// Ends the pause before the next poll, or a watch.
     pub(super) fn again(&self) {
         self.again.notify_one();
-        tracing::info!(source = self.label, "the name is resolved again");
+        tracing::info!(source = self.label, "replicas are listed again");
+    }
+
+    /// Completes when the source is to be polled at once.
+    #[cfg(feature = "kubernetes")]
+    pub(super) async fn asked(&self) {
+        self.again.notified().await;
     }
 
     /// Notes the file's contents; returns whether they are new.
@@ -146,34 +162,71 @@ impl Source {
 
     /// A poll succeeded.
     pub(super) fn found(&self, replicas: Vec<AddReplica>) {
+        let all = replicas.into_iter().map(|replica| Listed { replica, serves: true }).collect();
+        if let Some(mut state) = self.succeeded() {
+            self.apply(all, BTreeSet::new(), &mut state);
+        }
+    }
+
+    /// The same, of a Kubernetes cluster: with the numbers of endpoints by their readiness, and parts
+    /// that can't be used.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn found_endpoints(
+        &self,
+        replicas: Vec<Listed>,
+        endpoints: EndpointCounts,
+        problems: BTreeSet<String>,
+    ) {
+        if let Some(mut state) = self.succeeded() {
+            state.endpoints = Some(endpoints);
+            self.apply(replicas, problems, &mut state);
+        }
+    }
+
+    /// Notes a success; `None` if the source has ended.
+    fn succeeded(&self) -> Option<MutexGuard<'_, SourceState>> {
         let mut state = self.state();
         if self.over.is_cancelled() {
-            return;
+            return None;
         }
         state.good = Some(Instant::now());
         if state.trouble.take().is_some() {
             tracing::info!(source = self.label, "reading replicas works again");
         }
-        self.apply(replicas, &mut state);
+        Some(state)
     }
 
     /// Applies the replicas that were found. Those that are here stay; beyond `limits.replicas`,
     /// the rest of the list is left out until a replica leaves.
-    fn apply(&self, replicas: Vec<AddReplica>, state: &mut SourceState) {
+    fn apply(
+        &self,
+        replicas: Vec<Listed>,
+        mut problems: BTreeSet<String>,
+        state: &mut SourceState,
+    ) {
         let decided = self.registry.as_ref().map(|r| r.decided()).unwrap_or_default();
         // A replica that was removed or replaced by other means no longer belongs to this source,
         // and neither does one of which the registry has a record.
         state
             .ours
             .retain(|address, member| !member.gone.is_cancelled() && !decided.contains(address));
-        let (mut found, mut problems, mut left_out) = (BTreeSet::new(), BTreeSet::new(), 0);
-        for spec in replicas {
-            let Some(address) = meridian_protocol::address::authority(&spec.url) else { continue };
-            if !decided.contains(&address)
-                && let Err(problem) = self.take(&address, spec, state)
-            {
-                left_out += usize::from(problem.is_full());
-                problems.insert(problem.to_string());
+        let (mut found, mut left_out) = (BTreeSet::new(), 0);
+        for Listed { replica, serves } in replicas {
+            let url = &replica.url;
+            let Some(address) = meridian_protocol::address::authority(url) else { continue };
+            match serves {
+                _ if decided.contains(&address) => {}
+                true => {
+                    if let Err(problem) = self.take(&address, replica, state) {
+                        left_out += usize::from(problem.is_full());
+                        problems.insert(problem.to_string());
+                    }
+                }
+                false => {
+                    if let Some(member) = state.ours.get(&address) {
+                        self.replicas.drain(member, NotReady);
+                    }
+                }
             }
             found.insert(address);
         }
@@ -202,13 +255,32 @@ impl Source {
             Some(_) => return Ok(()),
             None => None,
         };
-        let (member, is_new) = self.replicas.place(known, spec, meridian_base::Duration::ZERO)?;
+        let (member, is_new) = self.place(known, spec)?;
         if is_new {
             tracing::info!(source = self.label, replica = %member.name, url = address, "replica found");
         }
         self.replicas.resume(&member, Unlisted);
+        self.replicas.resume(&member, NotReady);
         state.ours.insert(address.to_owned(), member);
         Ok(())
+    }
+
+    /// Adds the replica, unless it is `known` as described. Names of pods are unique in a namespace
+    /// only: a pod whose name is another replica's here gets a number.
+    fn place(
+        &self,
+        known: Option<Arc<Member>>,
+        mut spec: AddReplica,
+    ) -> Result<(Arc<Member>, bool), JoinError> {
+        let names_pods = self.config.kubernetes.is_some();
+        if names_pods && known.as_ref().is_some_and(|known| known.spec.name.is_none()) {
+            spec.name = None;
+        }
+        let place = |spec| self.replicas.place(known.clone(), spec, meridian_base::Duration::ZERO);
+        match place(spec.clone()) {
+            Err(JoinError::Name(..)) if names_pods => place(AddReplica { name: None, ..spec }),
+            placed => placed,
+        }
     }
 
     /// Waits until the next poll.

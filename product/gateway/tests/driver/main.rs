@@ -34,6 +34,7 @@ mod health;
 mod hung;
 mod intervals;
 mod kept;
+mod kubernetes;
 mod leg_ends;
 mod legs;
 mod legs_kept;

@@ -52,6 +52,9 @@ pub struct AddReplica {
     /// protocol's usual port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<String>,
+    /// Its revision, if prefill and decode replicas of different revisions form no pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Its region, if that is not the gateway's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
@@ -77,6 +80,7 @@ impl AddReplica {
             role: RoleName::default(),
             transfer: None,
             bootstrap: None,
+            revision: None,
             region: None,
             labels: Labels::new(),
         }

@@ -1,5 +1,6 @@
 //! A complete region inside one test: scripted replicas, a gateway, clients, and paused time.
 
+mod api_server;
 mod certs;
 mod client;
 mod dns;
@@ -11,6 +12,7 @@ mod script;
 mod stand_in;
 mod tokens;
 
+pub(crate) use api_server::ApiServer;
 pub(crate) use certs::{Fleet, follow, peers};
 pub(crate) use client::{
     Answer, Open, Pieces, call, chat, events, get, open, post, request, stream_chat,

@@ -1,0 +1,196 @@
+//! Watches of a Service's EndpointSlices and of pods.
+//!
+//! `kube`'s watcher keeps a watch: it continues from bookmarks, lists again when the API server no
+//! longer has its version (410), and pauses longer after each failure (0.8 to 30 s).
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use tokio_stream::{Stream, StreamExt};
+
+use crate::endpoint::{Found, Row};
+use crate::labels::ByLabels;
+use crate::watched::Watched;
+use crate::{Of, Query, client, labels, pods, slices, trouble};
+
+/// Label of the Service of an EndpointSlice.
+const SERVICE: &str = "kubernetes.io/service-name";
+/// Duration of one watch, s. Shorter than the watcher's usual one, because a connection that has
+/// silently died is noticed 5 s after it.
+const WATCH_S: u32 = 55;
+
+/// Events of one kind of object.
+type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
+
+/// Follows the endpoints: `heard` gets all of them after each change, or why they can't be read; the
+/// last list then stays valid. Returns only if there is no connection to begin with.
+pub async fn follow(query: &Query, mut heard: impl FnMut(Result<Found, String>)) {
+    match client::client(query).await {
+        Ok(client) => match &query.of {
+            Of::Service(name) => of_service(query, name, client, heard).await,
+            Of::Pods(selector) => of_pods(query, selector, client, heard).await,
+        },
+        Err(why) => heard(Err(why)),
+    }
+}
+
+async fn of_service(
+    query: &Query,
+    name: &str,
+    client: Client,
+    mut heard: impl FnMut(Result<Found, String>),
+) {
+    let namespace = namespace(query, &client);
+    let selector = format!("{SERVICE}={name}");
+    let mut slices: Events<EndpointSlice> =
+        events(Api::namespaced(client.clone(), namespace), Some(&selector));
+    // Slices don't have the labels of pods. Only their metadata is watched.
+    let mut pods: Option<Events<PartialObjectMeta<Pod>>> =
+        query.labels.are_read().then(|| events(Api::namespaced(client.clone(), namespace), None));
+    let mut table = OfService { query, name, slices: Watched::default(), pods: Watched::default() };
+    loop {
+        let (result, resource) = tokio::select! {
+            Some(event) = slices.next() => {
+                let changed = event.map(|event| table.slices.hear(event, |slice| slice));
+                (changed, "endpointslices")
+            }
+            Some(event) = next(&mut pods) => {
+                let reduce = |pod: PartialObjectMeta<Pod>| pod.metadata.labels.unwrap_or_default();
+                (event.map(|event| table.pods.hear(event, reduce)), "pods")
+            }
+            else => return,
+        };
+        match result {
+            Ok(true) if table.is_complete() => heard(Ok(table.found())),
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(why) = trouble::reason(&error, resource, namespace) {
+                    heard(Err(why));
+                }
+            }
+        }
+    }
+}
+
+/// The objects behind a Service.
+struct OfService<'a> {
+    query: &'a Query,
+    name: &'a str,
+    slices: Watched<EndpointSlice>,
+    pods: Watched<labels::Pod>,
+}
+
+impl OfService<'_> {
+    fn is_complete(&self) -> bool {
+        self.slices.is_complete && (self.pods.is_complete || !self.query.labels.are_read())
+    }
+
+    fn found(&self) -> Found {
+        let mut problems = BTreeSet::new();
+        if self.slices.all().next().is_none() {
+            let name = self.name;
+            problems.insert(format!(
+                "the Service {name} has no EndpointSlices; correct `service` or `namespace` unless it will be created later"
+            ));
+        }
+        let mut rows = Vec::new();
+        for slice in self.slices.all() {
+            rows.extend(slices::rows(slice, self.query.port.as_ref(), &mut problems));
+        }
+        let rows = rows
+            .into_iter()
+            .filter_map(|row| self.labelled(row, &mut problems))
+            .collect::<Vec<_>>();
+        Found::of(rows, problems)
+    }
+
+    /// A row with the labels of its pod. Without them, a pod that is not known yet could be a
+    /// worker of a group; its own event follows.
+    fn labelled(&self, mut row: Row, problems: &mut BTreeSet<String>) -> Option<Row> {
+        if let Some(pod) = row.endpoint.pod.as_ref().filter(|_| self.query.labels.are_read()) {
+            let by_labels = match self.pods.get(pod) {
+                Some(labels) => self.query.labels.read(labels, problems)?,
+                None => return None,
+            };
+            row.describe(by_labels);
+        }
+        Some(row)
+    }
+}
+
+async fn of_pods(
+    query: &Query,
+    selector: &str,
+    client: Client,
+    mut heard: impl FnMut(Result<Found, String>),
+) {
+    let namespace = namespace(query, &client);
+    let mut events: Events<Pod> =
+        events(Api::namespaced(client.clone(), namespace), Some(selector));
+    let mut pods = Watched::default();
+    while let Some(event) = events.next().await {
+        match event.map(|event| pods.hear(event, |pod| read(query, &pod))) {
+            Ok(true) if pods.is_complete => {
+                let problems = pods.all().flat_map(|(_, problems)| problems).cloned().collect();
+                let rows = pods.all().filter_map(|(row, _)| row.clone());
+                heard(Ok(Found::of(rows, problems)));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(why) = trouble::reason(&error, "pods", namespace) {
+                    heard(Err(why));
+                }
+            }
+        }
+    }
+}
+
+/// A pod as a row, with its problems.
+fn read(query: &Query, pod: &Pod) -> (Option<Row>, BTreeSet<String>) {
+    let mut problems = BTreeSet::new();
+    let no_labels = labels::Pod::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
+    let row = query.labels.read(labels, &mut problems).and_then(|by_labels| {
+        let mut row = pods::row(pod, query.port.as_ref(), &mut problems)?;
+        row.describe(by_labels);
+        Some(row)
+    });
+    (row, problems)
+}
+
+impl Row {
+    fn describe(&mut self, by_labels: ByLabels) {
+        self.endpoint.role = by_labels.role;
+        self.endpoint.revision = by_labels.revision;
+    }
+}
+
+fn namespace<'a>(query: &'a Query, client: &'a Client) -> &'a str {
+    query.namespace.as_deref().unwrap_or(client.default_namespace())
+}
+
+fn events<K>(api: Api<K>, selector: Option<&str>) -> Events<K>
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let config = watcher::Config::default().timeout(WATCH_S);
+    let config = match selector {
+        Some(selector) => config.labels(selector),
+        None => config,
+    };
+    Box::pin(watcher(api, config).default_backoff())
+}
+
+/// The next event of a watch, if there is one.
+async fn next<K>(events: &mut Option<Events<K>>) -> Option<watcher::Result<Event<K>>> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}

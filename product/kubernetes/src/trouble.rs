@@ -1,0 +1,75 @@
+//! Why a watch failed, for the log and the status.
+
+use kube::core::Status;
+use kube::runtime::watcher::Error;
+
+/// The code of an API server that no longer has the version from which a watch continues.
+const GONE: u16 = 410;
+
+/// The reason with its remedy; `None` if the watch goes on with a new list by itself.
+pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<String> {
+    let status = match error {
+        Error::WatchError(status) => Some(&**status),
+        Error::InitialListFailed(error)
+        | Error::WatchStartFailed(error)
+        | Error::WatchFailed(error) => of(error),
+        Error::NoResourceVersion => None,
+    };
+    match status {
+        Some(status) if status.code == GONE => None,
+        Some(status) if status.code == 403 => Some(format!(
+            "the API server refuses to list {resource} in the namespace {namespace}; give the gateway's service account a role with get, list and watch of {resource}: {}",
+            status.message
+        )),
+        Some(status) if status.code == 401 => Some(format!(
+            "the API server does not accept the gateway's credentials: {}",
+            status.message
+        )),
+        Some(status) => Some(format!("{resource} in the namespace {namespace}: {status}")),
+        None => Some(format!("{resource} in the namespace {namespace}: {}", chain(error))),
+    }
+}
+
+fn of(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// An error with its causes, each once.
+fn chain(error: &Error) -> String {
+    let (mut text, mut next) = (error.to_string(), std::error::Error::source(error));
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: u16) -> Option<String> {
+        let mut status = Status::failure("pods is forbidden", "Reason");
+        status.code = code;
+        let error = Error::InitialListFailed(kube::Error::Api(Box::new(status)));
+        reason(&error, "pods", "serving")
+    }
+
+    // A watch that is too old starts again without a failure; a refusal names the missing right.
+    #[test]
+    fn reasons() {
+        assert_eq!(failed(410), None);
+        let forbidden = failed(403).expect("a failure");
+        assert!(forbidden.contains("get, list and watch of pods"), "{forbidden}");
+        assert!(failed(401).is_some_and(|why| why.contains("credentials")));
+        assert!(failed(500).is_some_and(|why| why.contains("pods in the namespace serving")));
+        let none = reason(&Error::NoResourceVersion, "pods", "serving");
+        assert!(none.is_some_and(|why| why.contains("resourceVersion")));
+    }
+}
