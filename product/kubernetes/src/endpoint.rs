@@ -33,7 +33,7 @@ pub enum Readiness {
 
 /// All endpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct EndpointList {
     /// Ordered by address, each address once.
     pub endpoints: Vec<Endpoint>,
     /// Parts of the objects that can't be used, with the remedy.
@@ -42,17 +42,20 @@ pub struct Found {
 
 /// One address of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct EndpointRow {
     pub(crate) endpoint: Endpoint,
     /// Identifies the pod; several addresses of one pod are one endpoint.
     pub(crate) uid: Option<String>,
 }
 
-impl Found {
+impl EndpointList {
     /// Unites rows: an address counts once, and so does a pod with addresses of both families, of
     /// which the first (IPv4) is used.
-    pub(crate) fn of(rows: impl IntoIterator<Item = Row>, problems: BTreeSet<String>) -> Found {
-        let mut by_address: BTreeMap<SocketAddr, Row> = BTreeMap::new();
+    pub(crate) fn of(
+        rows: impl IntoIterator<Item = EndpointRow>,
+        problems: BTreeSet<String>,
+    ) -> EndpointList {
+        let mut by_address: BTreeMap<SocketAddr, EndpointRow> = BTreeMap::new();
         for row in rows {
             let known = by_address.get(&row.endpoint.address);
             if known.is_none_or(|known| row.endpoint.readiness < known.endpoint.readiness) {
@@ -60,10 +63,10 @@ impl Found {
             }
         }
         let mut pods = BTreeSet::new();
-        let first = |row: &Row| row.uid.clone().is_none_or(|uid| pods.insert(uid));
+        let first = |row: &EndpointRow| row.uid.clone().is_none_or(|uid| pods.insert(uid));
         // IPv4 sorts before IPv6.
         let rows = by_address.into_values().filter(first);
-        Found { endpoints: rows.map(|row| row.endpoint).collect(), problems }
+        EndpointList { endpoints: rows.map(|row| row.endpoint).collect(), problems }
     }
 
     /// The number of endpoints in a state.
@@ -77,7 +80,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    fn row(address: &str, uid: &str, readiness: Readiness) -> Row {
+    fn row(address: &str, uid: &str, readiness: Readiness) -> EndpointRow {
         let endpoint = Endpoint {
             address: address.parse().expect("an address"),
             pod: None,
@@ -86,7 +89,7 @@ mod tests {
             role: None,
             revision: None,
         };
-        Row { endpoint, uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()) }
+        EndpointRow { endpoint, uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()) }
     }
 
     // An endpoint that is in two slices terminates if one of them says so. A pod of two address
@@ -104,7 +107,7 @@ mod tests {
             row("10.0.0.8:80", "", Ready),
             row("10.0.0.9:80", "", Ready),
         ];
-        let found = Found::of(rows, BTreeSet::new());
+        let found = EndpointList::of(rows, BTreeSet::new());
         let short = |e: &Endpoint| (e.address.to_string(), e.readiness);
         let short: Vec<_> = found.endpoints.iter().map(short).collect();
         let expected = [

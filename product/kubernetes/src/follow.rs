@@ -14,10 +14,10 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio_stream::{Stream, StreamExt};
 
-use crate::endpoint::{Found, Row};
+use crate::endpoint::{EndpointList, EndpointRow};
 use crate::labels::ByLabels;
 use crate::watched::Watched;
-use crate::{Of, Query, client, labels, pods, slices, trouble};
+use crate::{Query, Selection, client, labels, pods, slices, trouble};
 
 /// Label of the Service of an EndpointSlice.
 const SERVICE: &str = "kubernetes.io/service-name";
@@ -26,15 +26,15 @@ const SERVICE: &str = "kubernetes.io/service-name";
 const WATCH_S: u32 = 55;
 
 /// Events of one kind of object.
-type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
+type WatchStream<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
 
 /// Follows the endpoints: `heard` gets all of them after each change, or why they can't be read; the
 /// last list then stays valid. Returns only if there is no connection to begin with.
-pub async fn follow(query: &Query, mut heard: impl FnMut(Result<Found, String>)) {
+pub async fn follow(query: &Query, mut heard: impl FnMut(Result<EndpointList, String>)) {
     match client::client(query).await {
         Ok(client) => match &query.of {
-            Of::Service(name) => of_service(query, name, client, heard).await,
-            Of::Pods(selector) => of_pods(query, selector, client, heard).await,
+            Selection::Service(name) => of_service(query, name, client, heard).await,
+            Selection::Pods(selector) => of_pods(query, selector, client, heard).await,
         },
         Err(why) => heard(Err(why)),
     }
@@ -44,14 +44,14 @@ async fn of_service(
     query: &Query,
     name: &str,
     client: Client,
-    mut heard: impl FnMut(Result<Found, String>),
+    mut heard: impl FnMut(Result<EndpointList, String>),
 ) {
     let namespace = namespace(query, &client);
     let selector = format!("{SERVICE}={name}");
-    let mut slices: Events<EndpointSlice> =
+    let mut slices: WatchStream<EndpointSlice> =
         events(Api::namespaced(client.clone(), namespace), Some(&selector));
     // Slices don't have the labels of pods. Only their metadata is watched.
-    let mut pods: Option<Events<PartialObjectMeta<Pod>>> =
+    let mut pods: Option<WatchStream<PartialObjectMeta<Pod>>> =
         query.labels.are_read().then(|| events(Api::namespaced(client.clone(), namespace), None));
     let mut table = OfService { query, name, slices: Watched::default(), pods: Watched::default() };
     loop {
@@ -91,7 +91,7 @@ impl OfService<'_> {
         self.slices.is_complete && (self.pods.is_complete || !self.query.labels.are_read())
     }
 
-    fn found(&self) -> Found {
+    fn found(&self) -> EndpointList {
         let mut problems = BTreeSet::new();
         if self.slices.all().next().is_none() {
             let name = self.name;
@@ -107,12 +107,16 @@ impl OfService<'_> {
             .into_iter()
             .filter_map(|row| self.labelled(row, &mut problems))
             .collect::<Vec<_>>();
-        Found::of(rows, problems)
+        EndpointList::of(rows, problems)
     }
 
     /// A row with the labels of its pod. Without them, a pod that is not known yet could be a
     /// worker of a group; its own event follows.
-    fn labelled(&self, mut row: Row, problems: &mut BTreeSet<String>) -> Option<Row> {
+    fn labelled(
+        &self,
+        mut row: EndpointRow,
+        problems: &mut BTreeSet<String>,
+    ) -> Option<EndpointRow> {
         if let Some(pod) = row.endpoint.pod.as_ref().filter(|_| self.query.labels.are_read()) {
             let by_labels = match self.pods.get(pod) {
                 Some(labels) => self.query.labels.read(labels, problems)?,
@@ -128,10 +132,10 @@ async fn of_pods(
     query: &Query,
     selector: &str,
     client: Client,
-    mut heard: impl FnMut(Result<Found, String>),
+    mut heard: impl FnMut(Result<EndpointList, String>),
 ) {
     let namespace = namespace(query, &client);
-    let mut events: Events<Pod> =
+    let mut events: WatchStream<Pod> =
         events(Api::namespaced(client.clone(), namespace), Some(selector));
     let mut pods = Watched::default();
     while let Some(event) = events.next().await {
@@ -139,7 +143,7 @@ async fn of_pods(
             Ok(true) if pods.is_complete => {
                 let problems = pods.all().flat_map(|(_, problems)| problems).cloned().collect();
                 let rows = pods.all().filter_map(|(row, _)| row.clone());
-                heard(Ok(Found::of(rows, problems)));
+                heard(Ok(EndpointList::of(rows, problems)));
             }
             Ok(_) => {}
             Err(error) => {
@@ -152,7 +156,7 @@ async fn of_pods(
 }
 
 /// A pod as a row, with its problems.
-fn read(query: &Query, pod: &Pod) -> (Option<Row>, BTreeSet<String>) {
+fn read(query: &Query, pod: &Pod) -> (Option<EndpointRow>, BTreeSet<String>) {
     let mut problems = BTreeSet::new();
     let no_labels = labels::Pod::new();
     let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
@@ -164,7 +168,7 @@ fn read(query: &Query, pod: &Pod) -> (Option<Row>, BTreeSet<String>) {
     (row, problems)
 }
 
-impl Row {
+impl EndpointRow {
     fn describe(&mut self, by_labels: ByLabels) {
         self.endpoint.role = by_labels.role;
         self.endpoint.revision = by_labels.revision;
@@ -175,7 +179,7 @@ fn namespace<'a>(query: &'a Query, client: &'a Client) -> &'a str {
     query.namespace.as_deref().unwrap_or(client.default_namespace())
 }
 
-fn events<K>(api: Api<K>, selector: Option<&str>) -> Events<K>
+fn events<K>(api: Api<K>, selector: Option<&str>) -> WatchStream<K>
 where
     K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
@@ -188,7 +192,7 @@ where
 }
 
 /// The next event of a watch, if there is one.
-async fn next<K>(events: &mut Option<Events<K>>) -> Option<watcher::Result<Event<K>>> {
+async fn next<K>(events: &mut Option<WatchStream<K>>) -> Option<watcher::Result<Event<K>>> {
     match events {
         Some(events) => events.next().await,
         None => std::future::pending().await,

@@ -16,7 +16,7 @@ mod watched;
 
 use std::path::PathBuf;
 
-pub use endpoint::{Endpoint, Found, Readiness};
+pub use endpoint::{Endpoint, EndpointList, Readiness};
 pub use follow::follow;
 pub use labels::LabelKeys;
 
@@ -28,15 +28,15 @@ pub struct Query {
     pub kubeconfig: Option<PathBuf>,
     /// The namespace; the gateway's own if absent.
     pub namespace: Option<String>,
-    pub of: Of,
+    pub of: Selection,
     /// The port of each endpoint; its only one if absent.
-    pub port: Option<Port>,
+    pub port: Option<PodPort>,
     pub labels: LabelKeys,
 }
 
 /// Where endpoints come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Selection {
     /// The EndpointSlices of the Service with this name.
     Service(String),
     /// The pods that a label selector matches.
@@ -45,7 +45,7 @@ pub enum Of {
 
 /// A port of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Port {
+pub enum PodPort {
     Name(String),
     Number(u16),
 }

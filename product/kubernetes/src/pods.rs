@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{self as core, ContainerPort};
 
-use crate::Port;
-use crate::endpoint::{Endpoint, Readiness, Row};
+use crate::PodPort;
+use crate::endpoint::{Endpoint, EndpointRow, Readiness};
 
 /// Label of a pod's zone, which clusters copy from its node (since Kubernetes 1.35).
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -14,9 +14,9 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// The row of a pod; `None` before it has an address and after it has ended.
 pub(crate) fn row(
     pod: &core::Pod,
-    port: Option<&Port>,
+    port: Option<&PodPort>,
     problems: &mut BTreeSet<String>,
-) -> Option<Row> {
+) -> Option<EndpointRow> {
     let status = pod.status.as_ref()?;
     if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;
@@ -37,7 +37,7 @@ pub(crate) fn row(
         role: None,
         revision: None,
     };
-    Some(Row { endpoint, uid: pod.metadata.uid.clone() })
+    Some(EndpointRow { endpoint, uid: pod.metadata.uid.clone() })
 }
 
 fn readiness(pod: &core::Pod, status: &core::PodStatus) -> Readiness {
@@ -51,14 +51,14 @@ fn readiness(pod: &core::Pod, status: &core::PodStatus) -> Readiness {
 }
 
 /// The port of a pod.
-fn choose(pod: &core::Pod, wanted: Option<&Port>) -> Result<u16, String> {
+fn choose(pod: &core::Pod, wanted: Option<&PodPort>) -> Result<u16, String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let ports: Vec<&ContainerPort> =
         containers.flat_map(|container| container.ports.iter().flatten()).collect();
     let number = |port: &ContainerPort| u16::try_from(port.container_port).ok();
     match wanted {
-        Some(Port::Number(number)) => Ok(*number),
-        Some(Port::Name(name)) => {
+        Some(PodPort::Number(number)) => Ok(*number),
+        Some(PodPort::Name(name)) => {
             let named = |port: &&&ContainerPort| port.name.as_deref() == Some(name);
             let found = ports.iter().find(named).and_then(|port| number(port));
             found.ok_or_else(|| format!("port: `{name}` is not a port of every pod that the selector matches; name the number"))
@@ -110,14 +110,16 @@ mod tests {
         let two = r#"{"metadata": {}, "status": {"podIP": "fd00::1"}, "spec": {"containers": [
             {"name": "a", "ports": [{"containerPort": 8000, "name": "http"}]},
             {"name": "b", "ports": [{"containerPort": 9000}]}]}}"#;
-        let at = |port: Option<Port>| {
+        let at = |port: Option<PodPort>| {
             let mut problems = BTreeSet::new();
             let row = row(&pod(two), port.as_ref(), &mut problems);
             (row.map(|row| row.endpoint.address.to_string()), problems.into_iter().next())
         };
-        assert_eq!(at(Some(Port::Name("http".to_owned()))).0.as_deref(), Some("[fd00::1]:8000"));
-        assert_eq!(at(Some(Port::Number(1))).0.as_deref(), Some("[fd00::1]:1"));
+        assert_eq!(at(Some(PodPort::Name("http".to_owned()))).0.as_deref(), Some("[fd00::1]:8000"));
+        assert_eq!(at(Some(PodPort::Number(1))).0.as_deref(), Some("[fd00::1]:1"));
         assert!(at(None).1.is_some_and(|why| why.contains("have 2 ports")));
-        assert!(at(Some(Port::Name("web".to_owned()))).1.is_some_and(|why| why.contains("`web`")));
+        assert!(
+            at(Some(PodPort::Name("web".to_owned()))).1.is_some_and(|why| why.contains("`web`"))
+        );
     }
 }

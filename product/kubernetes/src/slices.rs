@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::discovery::v1::{self as discovery, EndpointPort, EndpointSlice};
 
-use crate::Port;
-use crate::endpoint::{Endpoint, Readiness, Row};
+use crate::PodPort;
+use crate::endpoint::{Endpoint, EndpointRow, Readiness};
 
 /// The rows of one slice. Problems are collected, since a slice may be usable in part.
 pub(crate) fn rows(
     slice: &EndpointSlice,
-    port: Option<&Port>,
+    port: Option<&PodPort>,
     problems: &mut BTreeSet<String>,
-) -> Vec<Row> {
+) -> Vec<EndpointRow> {
     // A slice without endpoints, as of a Service scaled to zero, may have no ports either.
     if slice.endpoints.is_empty() {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn rows(
     rows
 }
 
-fn row(endpoint: &discovery::Endpoint, address: SocketAddr) -> Row {
+fn row(endpoint: &discovery::Endpoint, address: SocketAddr) -> EndpointRow {
     let conditions = endpoint.conditions.clone().unwrap_or_default();
     let readiness = match (conditions.terminating, conditions.ready) {
         (Some(true), _) => Readiness::Terminating,
@@ -53,11 +53,14 @@ fn row(endpoint: &discovery::Endpoint, address: SocketAddr) -> Row {
     let pod = endpoint.target_ref.clone().filter(|target| target.kind.as_deref() == Some("Pod"));
     let (uid, pod) = pod.map_or((None, None), |pod| (pod.uid.or(pod.name.clone()), pod.name));
     let zone = endpoint.zone.clone();
-    Row { endpoint: Endpoint { address, pod, readiness, zone, role: None, revision: None }, uid }
+    EndpointRow {
+        endpoint: Endpoint { address, pod, readiness, zone, role: None, revision: None },
+        uid,
+    }
 }
 
 /// The port of a slice's endpoints.
-fn choose(ports: &[EndpointPort], wanted: Option<&Port>) -> Result<u16, String> {
+fn choose(ports: &[EndpointPort], wanted: Option<&PodPort>) -> Result<u16, String> {
     let number = |port: &EndpointPort| port.port.and_then(|n| u16::try_from(n).ok());
     let shown = |port: &EndpointPort| {
         let name = port.name.clone().filter(|name| !name.is_empty());
@@ -65,8 +68,8 @@ fn choose(ports: &[EndpointPort], wanted: Option<&Port>) -> Result<u16, String> 
     };
     let all = || ports.iter().map(shown).collect::<Vec<_>>().join(", ");
     match wanted {
-        Some(Port::Number(number)) => Ok(*number),
-        Some(Port::Name(name)) => {
+        Some(PodPort::Number(number)) => Ok(*number),
+        Some(PodPort::Name(name)) => {
             let named = |port: &&EndpointPort| port.name.as_deref() == Some(name);
             ports.iter().find(named).and_then(number).ok_or_else(|| {
                 format!("port: `{name}` is not a port of the Service, which has {}", all())
@@ -90,7 +93,7 @@ mod tests {
         serde_json::from_str(text).expect("a slice")
     }
 
-    fn read(slice: &EndpointSlice, port: Option<Port>) -> (Vec<Row>, Vec<String>) {
+    fn read(slice: &EndpointSlice, port: Option<PodPort>) -> (Vec<EndpointRow>, Vec<String>) {
         let mut problems = BTreeSet::new();
         let rows = rows(slice, port.as_ref(), &mut problems);
         (rows, problems.into_iter().collect())
@@ -107,9 +110,9 @@ mod tests {
     // The conditions of endpoints, as the API's reference defines them.
     #[test]
     fn conditions() {
-        let (rows, problems) = read(&slice(TWO_PORTS), Some(Port::Name("http".to_owned())));
+        let (rows, problems) = read(&slice(TWO_PORTS), Some(PodPort::Name("http".to_owned())));
         assert!(problems.is_empty(), "{problems:?}");
-        let short = |row: &Row| (row.endpoint.address.to_string(), row.endpoint.readiness);
+        let short = |row: &EndpointRow| (row.endpoint.address.to_string(), row.endpoint.readiness);
         use Readiness::{NotReady, Ready, Terminating};
         let expected = [
             ("10.0.0.1:8000", Ready),
@@ -134,13 +137,13 @@ mod tests {
             let port = rows.first().map(|row| row.endpoint.address.port());
             (port, problems.first().cloned().unwrap_or_default())
         };
-        assert_eq!(at(&two, Some(Port::Number(7))).0, Some(7));
+        assert_eq!(at(&two, Some(PodPort::Number(7))).0, Some(7));
         let (none, why) = at(&two, None);
         assert_eq!(
             (none, &*why),
             (None, "the Service has the ports http, metrics; name one of them in `port`")
         );
-        let (none, why) = at(&two, Some(Port::Name("web".to_owned())));
+        let (none, why) = at(&two, Some(PodPort::Name("web".to_owned())));
         assert_eq!(
             (none, &*why),
             (None, "port: `web` is not a port of the Service, which has http, metrics")

@@ -6,7 +6,7 @@ use kube::runtime::watcher::Error;
 /// The code of an API server that no longer has the version from which a watch continues.
 const GONE: u16 = 410;
 
-/// The reason with its remedy; `None` if the watch goes on with a new list by itself.
+/// The reason with its remedy; `None` if the watch lists again by itself.
 pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<String> {
     let status = match error {
         Error::WatchError(status) => Some(&**status),

@@ -16,8 +16,8 @@ pub(crate) const RULE: Rule = Rule {
 const USERS: &str = "docs/";
 /// Where pages link results instead of having them.
 const READERS: [&str; 3] = [USERS, "lab/", "README.md"];
-const MOST_PAGES: usize = 19;
-const MOST_WORDS: usize = 40_000;
+const MOST_PAGES: usize = 20;
+const MOST_WORDS: usize = 41_500;
 
 /// Comments that name the command of the tables below them.
 const MARKS: [&str; 2] = ["<!-- generated: ", "<!-- made by "];

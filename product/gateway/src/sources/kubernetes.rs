@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use meridian_config as config;
 use meridian_config::KubernetesPort;
-use meridian_kubernetes::{Endpoint, Found, LabelKeys, Of, Port, Query, Readiness, follow};
+use meridian_kubernetes::{
+    Endpoint, EndpointList, LabelKeys, PodPort, Query, Readiness, Selection, follow,
+};
 use meridian_protocol::admin::{AddReplica, EndpointCounts, RoleName};
 
 use super::source::{Listed, Source};
@@ -37,7 +39,7 @@ pub(super) async fn keep(source: Arc<Source>, config: &config::Kubernetes) {
 }
 
 /// Applies a list, or notes why there is none.
-fn hear(source: &Source, result: Result<Found, String>) {
+fn hear(source: &Source, result: Result<EndpointList, String>) {
     match result {
         Ok(found) => {
             let listed = found.endpoints.iter().filter_map(|one| listed(&source.config, one));
@@ -80,16 +82,16 @@ pub(crate) async fn meet(config: &config::Kubernetes) -> Result<String, String> 
 
 fn query(config: &config::Kubernetes) -> Query {
     let of = match (&config.service, &config.selector) {
-        (Some(service), _) => Of::Service(service.clone()),
-        (None, selector) => Of::Pods(selector.clone().unwrap_or_default()),
+        (Some(service), _) => Selection::Service(service.clone()),
+        (None, selector) => Selection::Pods(selector.clone().unwrap_or_default()),
     };
     Query {
         kubeconfig: config.kubeconfig.clone(),
         namespace: config.namespace.clone(),
         of,
         port: config.port.clone().map(|port| match port {
-            KubernetesPort::Number(number) => Port::Number(number),
-            KubernetesPort::Name(name) => Port::Name(name),
+            KubernetesPort::Number(number) => PodPort::Number(number),
+            KubernetesPort::Name(name) => PodPort::Name(name),
         }),
         labels: LabelKeys {
             role: config.role_label.clone(),
@@ -99,7 +101,7 @@ fn query(config: &config::Kubernetes) -> Query {
     }
 }
 
-fn counts(found: &Found) -> EndpointCounts {
+fn counts(found: &EndpointList) -> EndpointCounts {
     EndpointCounts {
         ready: found.count(Readiness::Ready),
         not_ready: found.count(Readiness::NotReady),
