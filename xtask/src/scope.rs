@@ -15,16 +15,19 @@ pub(crate) enum Kind {
     Real,
     /// Validators, clients and servers of other projects that the product has to agree with.
     Foreign,
+    /// Asks a Kubernetes API server, which is built from source.
+    Kube,
     /// Takes minutes.
     Heavy,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Unit, Kind::Real, Kind::Foreign, Kind::Heavy];
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::Unit, Kind::Real, Kind::Foreign, Kind::Kube, Kind::Heavy];
 
     /// The kind of a test program: `tests/real_queues` is real.
     pub(crate) fn of(program: &str) -> Kind {
-        let named = [Kind::Real, Kind::Foreign, Kind::Heavy];
+        let named = [Kind::Real, Kind::Foreign, Kind::Kube, Kind::Heavy];
         let found = named.into_iter().find(|kind| program.starts_with(kind.prefix()));
         found.unwrap_or(Kind::Unit)
     }
@@ -34,6 +37,7 @@ impl Kind {
             Kind::Unit => "",
             Kind::Real => "real",
             Kind::Foreign => "foreign",
+            Kind::Kube => "kube",
             Kind::Heavy => "heavy",
         }
     }
@@ -91,9 +95,9 @@ mod tests {
     // The beginning of a name decides, so a crate can have several programs of a kind.
     #[test]
     fn the_name_of_a_program_says_its_kind() {
-        let of = ["all", "real", "real_queues", "foreign", "heavy_goldens", "models"].map(Kind::of);
-        let [unit, real, foreign, heavy] = Kind::ALL;
-        assert_eq!(of, [unit, real, real, foreign, heavy, unit]);
+        let names = ["all", "real", "real_queues", "foreign", "kube", "heavy_goldens", "models"];
+        let [unit, real, foreign, kube, heavy] = Kind::ALL;
+        assert_eq!(names.map(Kind::of), [unit, real, real, foreign, kube, heavy, unit]);
     }
 
     // Cargo gets each crate that is left out.

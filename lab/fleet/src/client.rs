@@ -154,8 +154,9 @@ impl Client {
         self.send(Method::POST, url, body.into(), headers).await
     }
 
-    /// Sends a request, with a JSON body unless it is a GET; returns when the answer's head has arrived.
-    pub(crate) async fn send(
+    /// Sends a request, with a JSON body unless it is a GET or the headers name another type; returns when the
+    /// answer's head has arrived.
+    pub async fn send(
         &self,
         method: Method,
         url: &str,
@@ -166,7 +167,8 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if method != Method::GET {
+        let is_named = headers.iter().any(|(name, _)| *name == "content-type");
+        if method != Method::GET && !is_named {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(body)).map_err(|e| failed(url, e))?;

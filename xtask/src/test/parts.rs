@@ -28,6 +28,7 @@ pub(crate) enum Part {
     Sim,
     Real,
     Foreign,
+    Kube,
     Up,
     Dist,
     Chaos,
@@ -55,6 +56,7 @@ impl Part {
         Part::Sim,
         Part::Real,
         Part::Foreign,
+        Part::Kube,
         Part::Up,
         Part::Dist,
     ];
@@ -74,6 +76,7 @@ impl Part {
                 "the product end to end: gateways, control planes, llama.cpp servers, etcd"
             }
             Part::Foreign => "validators, clients and servers of other projects",
+            Part::Kube => "a Kubernetes API server, built from source: our chart, and discovery",
             Part::Up => {
                 "the quickstarts with model engines; with all crates llama.cpp for 15 s too"
             }
@@ -112,6 +115,8 @@ impl Part {
             Part::Sim => search(house)?,
             Part::Real => programs(house, Kind::Real, LIMIT, tally)?,
             Part::Foreign => programs(house, Kind::Foreign, LIMIT, tally)?,
+            // Its programs are built before its first test.
+            Part::Kube => programs(house, Kind::Kube, HEAVY_LIMIT, tally)?,
             Part::Up => {
                 let model = up(house, &["up", "--for", "15s"]);
                 let pages = quickstarts(house);
@@ -147,6 +152,7 @@ impl Part {
             Part::Heavy => Some(Kind::Heavy),
             Part::Real => Some(Kind::Real),
             Part::Foreign => Some(Kind::Foreign),
+            Part::Kube => Some(Kind::Kube),
             _ => None,
         }
     }
@@ -157,6 +163,7 @@ impl Part {
             Part::Build | Part::Check | Part::Sim => &[],
             Part::Unit | Part::Up | Part::Reference | Part::VllmPd => &["python"],
             Part::Heavy => &["clocks", "network", "etcd"],
+            Part::Kube => &["python", "etcd"],
             Part::Real => &["python", "network", "etcd", "dig"],
             Part::Foreign => {
                 &["python", "network", "etcd", "dig", "dns", "browser", "nginx", "prometheus"]
@@ -177,6 +184,7 @@ impl fmt::Display for Part {
             Part::Sim => "sim",
             Part::Real => "real",
             Part::Foreign => "foreign",
+            Part::Kube => "kube",
             Part::Up => "up",
             Part::Dist => "dist",
             Part::Chaos => "chaos",
