@@ -116,7 +116,8 @@ impl Kubelet {
     }
 
     async fn publish(&mut self, cluster: &Cluster) {
-        let endpoints: Vec<Value> = self.pods.iter().map(|(name, pod)| pod.endpoint(name)).collect();
+        let endpoints: Vec<Value> =
+            self.pods.iter().map(|(name, pod)| pod.endpoint(name)).collect();
         cluster.patch(&format!("{SLICES}/{SERVICE}"), &json!({"endpoints": endpoints})).await;
         self.changes += 1;
     }

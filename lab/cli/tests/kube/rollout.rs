@@ -128,7 +128,7 @@ impl Test {
 
     async fn step(&mut self, rng: &mut Rng) {
         let ready = self.kubelet.alive(Condition::Ready);
-        let name = ready[rng.below(ready.len() as u64) as usize].clone();
+        let name = ready[rng.below(ready.len())].clone();
         match rng.below(6) {
             _ if ready.len() < *PODS.start() => self.add().await,
             0 | 1 if ready.len() < *PODS.end() => self.add().await,
@@ -182,7 +182,10 @@ async fn two_hundred_changes_under_load() {
     let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
     println!(
         "{} changes, {ends:?}; a change acts after P50 {:?}, P99 {:?}, at most {:?}",
-        test.kubelet.changes, at(0.5), at(0.99), at(1.0)
+        test.kubelet.changes,
+        at(0.5),
+        at(0.99),
+        at(1.0)
     );
     assert!(ends.whole > 500, "{ends:?}");
     assert_eq!((ends.broken, ends.late), (0, 0), "{ends:?}");
