@@ -6,9 +6,10 @@ use std::io::IsTerminal;
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged without `MERIDIAN_LOG`. Warnings of AWS's SDK contain whole responses; the control plane
-/// logs its failures itself. rustls warns of every client that connects by IP address.
-const USUAL: &str = "info,aws_config=error,rustls=error";
+/// The filter without `MERIDIAN_LOG`. Warnings of AWS's SDK contain whole responses; the control plane
+/// logs its failures itself, and a gateway those of Kubernetes' clients. rustls warns of every client that
+/// connects by IP address.
+const USUAL: &str = "info,aws_config=error,kube_client=off,kube_runtime=off,rustls=error";
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -1,33 +1,23 @@
 //! Watches of a Service's EndpointSlices and of pods.
 //!
-//! `kube`'s watcher keeps a watch: it continues from bookmarks, lists again when the API server no
-//! longer has its version (410), and pauses longer after each failure (0.8 to 30 s).
+//! `watching.rs` keeps each of them.
 
 use std::collections::BTreeSet;
-use std::pin::Pin;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
-use tokio_stream::{Stream, StreamExt};
 
 use crate::endpoint::{EndpointList, EndpointRow};
 use crate::labels::ByLabels;
 use crate::watched::Watched;
+use crate::watching::{Watchable, Watching};
 use crate::{Query, Selection, client, labels, pods, slices, trouble};
 
 /// Label of the Service of an EndpointSlice.
 const SERVICE: &str = "kubernetes.io/service-name";
-/// Duration of one watch, s. Shorter than the watcher's usual one, because a connection that has
-/// silently died is noticed 5 s after it.
-const WATCH_S: u32 = 55;
-
-/// Events of one kind of object.
-type WatchStream<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
-
 /// Follows the endpoints: `heard` gets all of them after each change, or why they can't be read; the
 /// last list then stays valid. Returns only if there is no connection to begin with.
 pub async fn follow(query: &Query, mut heard: impl FnMut(Result<EndpointList, String>)) {
@@ -48,23 +38,24 @@ async fn of_service(
 ) {
     let namespace = namespace(query, &client);
     let selector = format!("{SERVICE}={name}");
-    let mut slices: WatchStream<EndpointSlice> =
-        events(Api::namespaced(client.clone(), namespace), Some(&selector));
+    let mut slices: Watching<EndpointSlice> =
+        Watching::new(Api::namespaced(client.clone(), namespace), Some(&selector));
     // Slices don't have the labels of pods. Only their metadata is watched.
-    let mut pods: Option<WatchStream<PartialObjectMeta<Pod>>> =
-        query.labels.are_read().then(|| events(Api::namespaced(client.clone(), namespace), None));
+    let mut pods: Option<Watching<PartialObjectMeta<Pod>>> = query
+        .labels
+        .are_read()
+        .then(|| Watching::new(Api::namespaced(client.clone(), namespace), None));
     let mut table = OfService { query, name, slices: Watched::default(), pods: Watched::default() };
     loop {
         let (result, resource) = tokio::select! {
-            Some(event) = slices.next() => {
+            event = slices.next() => {
                 let changed = event.map(|event| table.slices.hear(event, |slice| slice));
                 (changed, "endpointslices")
             }
-            Some(event) = next(&mut pods) => {
+            event = next(&mut pods) => {
                 let reduce = |pod: PartialObjectMeta<Pod>| pod.metadata.labels.unwrap_or_default();
                 (event.map(|event| table.pods.hear(event, reduce)), "pods")
             }
-            else => return,
         };
         match result {
             Ok(true) if table.is_complete() => heard(Ok(table.found())),
@@ -135,11 +126,11 @@ async fn of_pods(
     mut heard: impl FnMut(Result<EndpointList, String>),
 ) {
     let namespace = namespace(query, &client);
-    let mut events: WatchStream<Pod> =
-        events(Api::namespaced(client.clone(), namespace), Some(selector));
+    let mut watching: Watching<Pod> =
+        Watching::new(Api::namespaced(client.clone(), namespace), Some(selector));
     let mut pods = Watched::default();
-    while let Some(event) = events.next().await {
-        match event.map(|event| pods.hear(event, |pod| read(query, &pod))) {
+    loop {
+        match watching.next().await.map(|event| pods.hear(event, |pod| read(query, &pod))) {
             Ok(true) if pods.is_complete => {
                 let problems = pods.all().flat_map(|(_, problems)| problems).cloned().collect();
                 let rows = pods.all().filter_map(|(row, _)| row.clone());
@@ -179,22 +170,10 @@ fn namespace<'a>(query: &'a Query, client: &'a Client) -> &'a str {
     query.namespace.as_deref().unwrap_or(client.default_namespace())
 }
 
-fn events<K>(api: Api<K>, selector: Option<&str>) -> WatchStream<K>
-where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
-{
-    let config = watcher::Config::default().timeout(WATCH_S);
-    let config = match selector {
-        Some(selector) => config.labels(selector),
-        None => config,
-    };
-    Box::pin(watcher(api, config).default_backoff())
-}
-
 /// The next event of a watch, if there is one.
-async fn next<K>(events: &mut Option<WatchStream<K>>) -> Option<watcher::Result<Event<K>>> {
-    match events {
-        Some(events) => events.next().await,
+async fn next<K: Watchable>(watching: &mut Option<Watching<K>>) -> watcher::Result<Event<K>> {
+    match watching {
+        Some(watching) => watching.next().await,
         None => std::future::pending().await,
     }
 }

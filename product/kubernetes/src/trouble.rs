@@ -8,14 +8,7 @@ const GONE: u16 = 410;
 
 /// The reason with its remedy; `None` if the watch lists again by itself.
 pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<String> {
-    let status = match error {
-        Error::WatchError(status) => Some(&**status),
-        Error::InitialListFailed(error)
-        | Error::WatchStartFailed(error)
-        | Error::WatchFailed(error) => of(error),
-        Error::NoResourceVersion => None,
-    };
-    match status {
+    match of(error) {
         Some(status) if status.code == GONE => None,
         Some(status) if status.code == 403 => Some(format!(
             "the API server refuses to list {resource} in the namespace {namespace}; give the gateway's service account a role with get, list and watch of {resource}: {}",
@@ -30,9 +23,18 @@ pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<S
     }
 }
 
-fn of(error: &kube::Error) -> Option<&Status> {
+/// Whether the API server no longer has the version from which a watch continues.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    of(error).is_some_and(|status| status.code == GONE)
+}
+
+/// The API server's answer, if there was one.
+fn of(error: &Error) -> Option<&Status> {
     match error {
-        kube::Error::Api(status) => Some(status),
+        Error::WatchError(status) => Some(status),
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchFailed(kube::Error::Api(status)) => Some(status),
         _ => None,
     }
 }

@@ -1,19 +1,19 @@
-//! In place of kubelets and of the controller of EndpointSlices: pods of a Service, each a model engine at an
-//! address of its own, and the slice that lists them.
+//! In place of kubelets and of the controller of EndpointSlices: pods of a Service, each a model engine at a
+//! port of its own, with a slice of its own. Kubernetes refuses loopback addresses in slices, so engines listen
+//! at the machine's.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use meridian_fleet::{Client, EngineSpec, Fleet, Process, Scrape};
-use serde_json::{Value, json};
+use meridian_fleet::{Client, EngineSpec, Fleet, Process, Scrape, free_port};
+use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::common::{LIMIT, must};
 
 pub(crate) const NAMESPACE: &str = "serving";
 pub(crate) const SERVICE: &str = "llama";
-/// The port of all engines.
-const PORT: u16 = 8000;
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/serving/endpointslices";
 /// Nodes that pods are on in turn.
 const NODES: usize = 3;
@@ -27,7 +27,7 @@ pub(crate) enum Condition {
 }
 
 struct Pod {
-    ip: String,
+    at: SocketAddr,
     node: usize,
     condition: Condition,
     /// None once it is dead.
@@ -43,16 +43,9 @@ pub(crate) struct Kubelet {
 }
 
 impl Kubelet {
-    /// Makes the namespace and an empty slice of the Service.
+    /// Makes the namespace.
     pub(crate) async fn start(cluster: &Cluster) -> Kubelet {
         cluster.namespace(NAMESPACE).await;
-        let slice = json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}},
-            "addressType": "IPv4", "endpoints": [],
-            "ports": [{"name": "http", "port": PORT, "protocol": "TCP"}],
-        });
-        cluster.create(SLICES, &slice).await;
         Kubelet { pods: BTreeMap::new(), made: 0, changes: 0, client: Client::new() }
     }
 
@@ -73,16 +66,13 @@ impl Kubelet {
     pub(crate) async fn create(&mut self, cluster: &Cluster, fleet: &Fleet) -> String {
         self.made += 1;
         let name = format!("llama-{}", self.made);
-        // A loopback address each: 127.0.0.0/8 is all local.
-        let ip = format!("127.9.{}.{}", self.made / 250, 1 + self.made % 250);
+        let at = SocketAddr::new(own_address(), must(free_port()));
         let (node, condition) = (self.made % NODES, Condition::NotReady);
-        self.pods.insert(name.clone(), Pod { ip: ip.clone(), node, condition, engine: None });
-        self.publish(cluster).await;
-        let spec = EngineSpec {
-            listen: format!("{ip}:{PORT}"),
-            time_scale: 16.0,
-            ..EngineSpec::default()
-        };
+        let pod = Pod { at, node, condition, engine: None };
+        cluster.create(SLICES, &pod.slice(&name)).await;
+        self.changes += 1;
+        self.pods.insert(name.clone(), pod);
+        let spec = EngineSpec { listen: at.to_string(), time_scale: 16.0, ..EngineSpec::default() };
         let engine = must(fleet.engine(&name, &spec).await);
         self.pods.get_mut(&name).expect("it was made").engine = Some(engine);
         self.set(cluster, &name, Condition::Ready).await;
@@ -91,8 +81,10 @@ impl Kubelet {
 
     /// Changes a pod's condition.
     pub(crate) async fn set(&mut self, cluster: &Cluster, name: &str, condition: Condition) {
-        self.pods.get_mut(name).expect("it is there").condition = condition;
-        self.publish(cluster).await;
+        let pod = self.pods.get_mut(name).expect("it is there");
+        pod.condition = condition;
+        cluster.patch(&format!("{SLICES}/{name}"), &pod.slice(name)).await;
+        self.changes += 1;
     }
 
     /// Ends a terminating pod as its `preStop` allows: once its engine has no request, or is dead.
@@ -106,20 +98,14 @@ impl Kubelet {
             engine.terminate();
             must(engine.wait(LIMIT).await);
         }
-        self.publish(cluster).await;
+        cluster.delete(&format!("{SLICES}/{name}")).await;
+        self.changes += 1;
     }
 
     /// Kills a pod's engine; its endpoint stays as it is.
     pub(crate) async fn kill(&mut self, name: &str) {
         let pod = self.pods.get_mut(name).expect("it is there");
         must(pod.engine.take().expect("it runs").kill().await);
-    }
-
-    async fn publish(&mut self, cluster: &Cluster) {
-        let endpoints: Vec<Value> =
-            self.pods.iter().map(|(name, pod)| pod.endpoint(name)).collect();
-        cluster.patch(&format!("{SLICES}/{SERVICE}"), &json!({"endpoints": endpoints})).await;
-        self.changes += 1;
     }
 }
 
@@ -130,16 +116,37 @@ fn running(page: &Scrape) -> f64 {
 }
 
 impl Pod {
-    fn endpoint(&self, name: &str) -> Value {
-        let Pod { ip, node, condition, .. } = self;
+    fn slice(&self, name: &str) -> serde_json::Value {
+        let Pod { at, node, condition, .. } = self;
         let ready = *condition == Condition::Ready;
         let terminating = *condition == Condition::Terminating;
         json!({
-            "addresses": [ip],
-            "conditions": {"ready": ready, "serving": ready || terminating, "terminating": terminating},
-            "nodeName": format!("node-{node}"),
-            "zone": format!("zone-{node}"),
-            "targetRef": {"kind": "Pod", "name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}")},
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": SERVICE}},
+            "ports": [{"name": "http", "port": at.port(), "protocol": "TCP"}],
+            "endpoints": [{
+                "addresses": [at.ip().to_string()],
+                "conditions":
+                    {"ready": ready, "serving": ready || terminating, "terminating": terminating},
+                "nodeName": format!("node-{node}"),
+                "zone": format!("zone-{node}"),
+                "targetRef":
+                    {"kind": "Pod", "name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}")},
+            }],
         })
     }
+}
+
+/// The address by which this machine would reach others. Nothing is sent.
+fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    let routed = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    let own = routed
+        .expect("a route, since Kubernetes refuses loopback addresses; add a default route")
+        .ip();
+    assert!(
+        !own.is_loopback(),
+        "{own} is the only address; this test needs one that is no loopback address"
+    );
+    own
 }

@@ -153,7 +153,9 @@ async fn the_last_list_stands() {
     let line = format!("meridian_discovery_good{{source=\"{}\"}} 0", name(&server));
     assert!(page.text().contains(&line), "{}", page.text());
 
+    // Nothing has changed meanwhile.
     server.refuses(None);
+    region.until("it works again", |s| s.discovery[0].trouble.is_none()).await;
     server.slice("s2", &b, ready());
     let status = until(&region, &[("r0", "up"), ("r1", "up")]).await;
     assert_eq!(status.discovery[0].trouble, None);
