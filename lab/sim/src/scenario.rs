@@ -125,6 +125,8 @@ pub struct System {
     pub siblings: Option<Siblings>,
     /// Bounds of the held queue.
     pub held: HeldConfig,
+    /// How long a request waits while no replica is in use, in place of the queue's longest time.
+    pub scale_from_zero: Option<Duration>,
     /// Pace of probes.
     pub probe: ProbeConfig,
     /// Pace of digests between peers.
@@ -147,6 +149,7 @@ impl System {
             gateways: 1,
             siblings: None,
             held: HeldConfig::default(),
+            scale_from_zero: None,
             probe: ProbeConfig::default(),
             digests: Digests { every: Duration::from_millis(100), on_change: None },
             news: News::Lazy,

@@ -120,6 +120,7 @@ fn system(rng: &mut Rng, regions: usize) -> System {
         gateways: 1 + rng.below(2) as u32,
         siblings: siblings(rng.fork(0x5349_424C)),
         held,
+        scale_from_zero: scale_from_zero(rng.fork(0x5A45_524F)),
         probe: ProbeConfig {
             busy: Duration::from_millis([20, 100, 1000][rng.below(3)]),
             ..ProbeConfig::default()
@@ -130,6 +131,12 @@ fn system(rng: &mut Rng, regions: usize) -> System {
         },
         news: if rng.below(2) == 0 { News::Eager } else { News::Lazy },
     }
+}
+
+/// Shorter and longer than the queue's time, than an outage and than an engine's start. From a random
+/// stream of its own.
+fn scale_from_zero(mut rng: Rng) -> Option<Duration> {
+    (rng.below(2) == 0).then(|| Duration::from_secs([1, 5, 20, 300][rng.below(4)]))
 }
 
 /// From a random stream of its own, so that earlier draws of a seed stay unchanged.

@@ -128,13 +128,7 @@ impl Gateway {
     /// The sections that may be absent.
     fn check_options(&self, check: &mut impl FnMut(bool, String)) {
         if let Some(every) = self.stream_keep_alive {
-            check(
-                every >= LEAST_KEEP_ALIVE,
-                format!(
-                    "stream_keep_alive: {} ms would send more comments than content; use 1s or more, below the 60s that many proxies allow",
-                    every.0.as_millis()
-                ),
-            );
+            check_keep_alive("stream_keep_alive", every, check);
         }
         if let Some(resume) = &self.resume {
             resume.check(check);
@@ -360,4 +354,15 @@ pub(super) fn at_least_one(name: &str, n: usize, check: &mut impl FnMut(bool, St
 fn is_path(path: &str) -> bool {
     let parsed: Option<http::uri::PathAndQuery> = path.parse().ok();
     parsed.is_some_and(|parsed| parsed.as_str() == path && parsed.query().is_none())
+}
+
+/// Checks the interval of comments to waiting clients.
+pub(super) fn check_keep_alive(at: &str, every: Span, check: &mut impl FnMut(bool, String)) {
+    check(
+        every >= LEAST_KEEP_ALIVE,
+        format!(
+            "{at}: {} ms would send more comments than content; use 1s or more, below the 60s that many proxies allow",
+            every.0.as_millis()
+        ),
+    );
 }

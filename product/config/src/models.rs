@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::check::check_keep_alive;
 use super::tenants::MOST_A_MINUTE;
 use super::twice::exact;
 use super::{Gateway, Span};
@@ -18,6 +19,9 @@ pub type Models = BTreeMap<String, ModelSettings>;
 const MOST_MODELS: usize = 1024;
 /// Longest name, in bytes. It is sent as the value of a header.
 const MOST_NAME: usize = 256;
+/// Bounds of the time that requests wait for a first replica. A replica takes seconds to start, and a
+/// client that waits for an hour has left.
+const ZERO_WAIT: [Span; 2] = [Span::secs(1), Span::secs(3600)];
 /// Most fallbacks of a model. A request that tries more has waited too long.
 const MOST_FALLBACKS: usize = 8;
 
@@ -35,6 +39,13 @@ pub struct ModelSettings {
     /// a request that was not refused waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_after: Option<Span>,
+    /// How long a request waits for a replica while none takes requests: set it for a model that is
+    /// scaled to zero, longer than a replica takes to start. If absent, `held.max_wait` applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_from_zero: Option<Span>,
+    /// As the gateway's `stream_keep_alive`, for streams of this model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_keep_alive: Option<Span>,
     /// Its limits at this gateway.
     #[serde(default, skip_serializing_if = "ModelLimits::is_empty")]
     pub limits: ModelLimits,
@@ -79,6 +90,19 @@ impl Gateway {
         let ruled = self.residency.rules.iter().flat_map(|rule| &rule.models);
         expected.extend(ruled.cloned());
         expected
+    }
+
+    /// The models that are scaled to zero at times.
+    pub fn scaled_to_zero(&self) -> impl Iterator<Item = &str> + Clone {
+        let models = self.models.iter().filter(|(_, one)| one.scale_from_zero.is_some());
+        models.map(|(name, _)| &**name)
+    }
+
+    /// The interval of comments to clients that wait for a stream of a model.
+    #[must_use]
+    pub fn keep_alive_of(&self, model: &str) -> Option<Span> {
+        let own = self.models.get(model).and_then(|model| model.stream_keep_alive);
+        own.or(self.stream_keep_alive)
     }
 
     /// The aliases with their models.
@@ -157,7 +181,14 @@ impl ModelSettings {
         models: &Models,
         check: &mut impl FnMut(bool, String),
     ) {
-        let ModelSettings { alias: _, fallbacks, fallback_after, limits } = self;
+        let ModelSettings {
+            alias: _,
+            fallbacks,
+            fallback_after,
+            scale_from_zero,
+            stream_keep_alive,
+            limits,
+        } = self;
         check(
             fallbacks.len() <= MOST_FALLBACKS,
             format!("{at}.fallbacks: {} are listed; use at most {MOST_FALLBACKS}", fallbacks.len()),
@@ -189,6 +220,19 @@ impl ModelSettings {
                     "{at}.fallback_after: has no effect without `fallbacks`; list one, or remove it"
                 ),
             );
+        }
+        if let Some(wait) = scale_from_zero {
+            let [least, most] = ZERO_WAIT;
+            check(
+                (least..=most).contains(wait),
+                format!(
+                    "{at}.scale_from_zero: {} ms is out of range; use 1s to 1h, longer than a replica takes to start",
+                    wait.0.as_millis()
+                ),
+            );
+        }
+        if let Some(every) = stream_keep_alive {
+            check_keep_alive(&format!("{at}.stream_keep_alive"), *every, check);
         }
         limits.check(&format!("{at}.limits"), check);
     }
@@ -238,6 +282,8 @@ mod tests {
             "  meta/llama-3.3-70b:\n",
             "    fallbacks: [llama-3.1-8b]\n",
             "    fallback_after: 5s\n",
+            "    scale_from_zero: 10m\n",
+            "    stream_keep_alive: 20s\n",
             "    limits: {requests: 200, tokens_per_minute: 1000000}\n",
             "  llama-3.1-8b: {fallbacks: [meta/llama-3.3-70b]}\n",
         ))
@@ -245,6 +291,10 @@ mod tests {
         let model = &read.models["meta/llama-3.3-70b"];
         assert_eq!(read.models["gpt-4o"].alias.as_deref(), Some("meta/llama-3.3-70b"));
         assert_eq!((model.fallbacks.len(), model.fallback_after), (1, Some(Span::secs(5))));
+        assert_eq!(model.scale_from_zero, Some(Span::secs(600)));
+        assert!(read.scaled_to_zero().eq(["meta/llama-3.3-70b"]));
+        let every = |model| read.keep_alive_of(model);
+        assert_eq!((every("meta/llama-3.3-70b"), every("other")), (Some(Span::secs(20)), None));
         assert_eq!(
             model.limits,
             ModelLimits { requests: Some(200), tokens_per_minute: Some(1_000_000) }
@@ -303,6 +353,22 @@ mod tests {
                 "models.a.limits.tokens_per_minute: 0 is out of range",
             ),
             ("  a: {fallback: [b]}\n", "did you mean `fallbacks`"),
+            (
+                "  a: {scale_from_zero: 500ms}\n",
+                "models.a.scale_from_zero: 500 ms is out of range; use 1s to 1h, longer than a replica takes to start (line 3)",
+            ),
+            (
+                "  a: {scale_from_zero: 61m}\n",
+                "models.a.scale_from_zero: 3660000 ms is out of range",
+            ),
+            (
+                "  a: {stream_keep_alive: 10ms}\n",
+                "models.a.stream_keep_alive: 10 ms would send more comments than content",
+            ),
+            (
+                "  a: {alias: b, scale_from_zero: 5m}\n",
+                "models.a: is an alias and has other keys; move them to `models.b`",
+            ),
         ] {
             let error = read(models).expect_err(models).to_string();
             assert!(error.contains(problem), "{models}: {error}");

@@ -213,6 +213,11 @@ impl Refusal {
                 code,
                 held_too_long(limit, closed, tells),
             )),
+            RejectWhy::NoReplicaInTime { limit } => wait(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                code,
+                no_replica_in_time(limit, tells),
+            )),
             RejectWhy::RetriesExhausted { attempts } => wait(Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 code,
@@ -300,6 +305,17 @@ fn full(why: RejectWhy) -> Cow<'static, str> {
             "all replicas are full, and requests from peers are not queued here; queue it there, or try another peer".into()
         }
     }
+}
+
+/// Why a request for a model that is scaled to zero was not served.
+fn no_replica_in_time(limit: Duration, tells: bool) -> String {
+    let remedy = match tells {
+        false => "retry later",
+        true => {
+            "check its autoscaler, or raise `models.NAME.scale_from_zero` in the gateway's configuration above the time that a replica takes to start"
+        }
+    };
+    format!("no replica of the requested model came within {} s; {remedy}", limit.as_secs())
 }
 
 /// Why a queued request was not served. Includes the state of its replicas if that may be revealed.

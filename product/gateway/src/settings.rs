@@ -25,8 +25,6 @@ pub(crate) struct Settings {
     pub(crate) kv_fresh: Duration,
     /// Whether and how broken streams are resumed.
     pub(crate) resume: Option<config::Resume>,
-    /// Interval of comments to clients that wait for a stream.
-    pub(crate) stream_keep_alive: Option<Duration>,
     /// Most bytes of a request's head.
     pub(crate) head_bytes: usize,
     /// Most bytes of a request's body.
@@ -48,7 +46,6 @@ impl Settings {
             timeouts: config.timeouts,
             kv_fresh,
             resume: config.resume,
-            stream_keep_alive: config.stream_keep_alive.map(|every| every.0),
             head_bytes: config.limits.headers.bytes(),
             body_bytes: config.limits.body.0,
         }

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use meridian_base::{PeerId, ReplicaId, RequestId, Time, mix};
 
 use crate::growth::growth;
+use crate::held::Waited;
 use crate::legs::Fetch;
 use crate::peer::MOST;
 use crate::places::Permitted;
@@ -48,6 +49,8 @@ pub(crate) struct Active {
     /// Requests that arrived before it.
     pub(crate) number: u64,
     pub(crate) arrived: Time,
+    /// From when its time in the queue counts: see [`Waited`].
+    pub(crate) waits_from: Time,
     pub(crate) stage: RequestStage,
     pub(crate) attempt: u32,
     /// Replicas that failed this request.
@@ -121,7 +124,12 @@ impl Active {
         self.request.blocks = blocks;
         self.resumed = true;
         self.stays_whole = true;
-        self.arrived = now;
+        (self.arrived, self.waits_from) = (now, now);
+    }
+
+    /// Its times in the queue.
+    pub(crate) fn waited(&self) -> Waited {
+        Waited { since: self.arrived, from: self.waits_from }
     }
 
     /// The peers that can serve it and are permitted, a bit each.
@@ -198,6 +206,7 @@ impl Active {
             request,
             number,
             arrived: now,
+            waits_from: now,
             stage: RequestStage::Nowhere,
             attempt: 0,
             tried: Vec::new(),

@@ -189,7 +189,7 @@ impl Tables<'_> {
     /// Whether a request that would fit somewhere may wait in the queue.
     fn may_be_held(&self, now: Time, active: &Active) -> bool {
         let request = &active.request;
-        now < self.queue.may_wait_until(active.arrived, request.deadline)
+        now < self.queue.may_wait_until(active.waits_from, request.deadline)
             && (active.stage == RequestStage::Held || self.queue.has_place(request.tenant))
     }
 
@@ -214,7 +214,7 @@ impl Tables<'_> {
             now,
             request: &active.request,
             common: self.common(now, active),
-            may_wait: now < self.queue.may_wait_until(active.arrived, active.request.deadline),
+            may_wait: now < self.queue.may_wait_until(active.waits_from, active.request.deadline),
             eligible: &scratch.eligible,
             full: &scratch.full,
             prefills: &scratch.prefills,

@@ -189,6 +189,19 @@ impl OwnReplicas {
         pauses.reduce(|a, b| Some(a?.min(b?)))?
     }
 
+    /// Whether a replica in one of these places takes requests for a model, with free capacity or not.
+    pub(crate) fn is_there(&self, model: ModelId, places: u64) -> bool {
+        let takes = |id: &ReplicaId| self.is_in_use(*id) && !self.is_forbidden(places, *id);
+        self.serving(model).is_some_and(|ids| ids.iter().any(takes))
+    }
+
+    /// Whether a replica is here, and neither draining nor down.
+    pub(crate) fn is_in_use(&self, id: ReplicaId) -> bool {
+        let is_out =
+            || matches!(self.row(id).closed, Some(Ineligible::Draining | Ineligible::Down));
+        self.get(id).is_some() && !is_out()
+    }
+
     /// Whether any of these replicas takes requests.
     pub(crate) fn any_open(&self, ids: &[ReplicaId]) -> bool {
         ids.iter().any(|id| self.row(*id).closed.is_none())

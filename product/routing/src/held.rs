@@ -7,7 +7,8 @@
 //! higher class replaces the newest request of the lowest class.
 //!
 //! Requests whose model has no replica wait apart, in at most half of the queue: no free capacity
-//! releases them, and they do not stand in the way of others.
+//! releases them, and they do not stand in the way of others. They may wait longer, if their model is
+//! scaled to zero (`waited.rs`).
 
 mod class;
 mod elsewhere;
@@ -16,6 +17,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod waited;
 
 use alloc::vec::Vec;
 use meridian_base::{Duration, Priority, RequestId, Time};
@@ -24,6 +26,8 @@ use self::class::Class;
 use self::pace::ServedPace;
 use self::sessions::Sessions;
 use self::turns::MUCH_MORE;
+use self::waited::Ends;
+pub(crate) use self::waited::Waited;
 use crate::request::Request;
 use crate::why::RejectWhy;
 
@@ -64,8 +68,8 @@ pub(crate) struct Held {
     config: HeldConfig,
     /// One for each priority, in the order of [`Priority`].
     classes: [Class; 3],
-    /// Requests of all priorities whose model has no replica.
-    absent: Class,
+    /// The same for requests whose model has no replica.
+    absent: [Class; 3],
     sessions: Sessions,
     pace: ServedPace,
 }
@@ -87,7 +91,7 @@ impl Held {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.served() + self.absent.len()
+        self.served() + self.absent_len()
     }
 
     /// The known sessions, and the share of the largest one.
@@ -106,9 +110,17 @@ impl Held {
         self.classes.iter().map(Class::len).sum()
     }
 
+    fn absent_len(&self) -> u32 {
+        self.absent.iter().map(Class::len).sum()
+    }
+
+    fn all_classes(&self) -> impl Iterator<Item = &Class> {
+        self.classes.iter().chain(&self.absent)
+    }
+
     /// All requests, in the order of their arrival within each class.
     pub(crate) fn all(&self, out: &mut Vec<RequestId>) {
-        out.extend(self.classes.iter().chain([&self.absent]).flat_map(Class::by_age));
+        out.extend(self.all_classes().flat_map(Class::by_age));
     }
 
     /// The classes that hold a request, the highest first.
@@ -117,18 +129,18 @@ impl Held {
         Priority::ALL.into_iter().filter(move |priority| holds[*priority as usize])
     }
 
-    /// How long a request that arrived then may be held although it could be dispatched: the first
-    /// half of the time until it is refused or misses its deadline.
-    pub(crate) fn may_wait_until(&self, arrived: Time, deadline: Option<Time>) -> Time {
-        let expires = arrived + self.config.max_wait;
+    /// How long a request whose time counts from then may be held although it could be dispatched:
+    /// the first half of the time until it is refused or misses its deadline.
+    pub(crate) fn may_wait_until(&self, from: Time, deadline: Option<Time>) -> Time {
+        let expires = from + self.config.max_wait;
         let ends = deadline.map_or(expires, |deadline| deadline.min(expires));
-        arrived + ends.since(arrived) / 2
+        from + ends.since(from) / 2
     }
 
     /// The earliest time at which one of the held requests may no longer wait for a better replica.
     pub(crate) fn next_may_not_wait(&self, now: Time) -> Option<Time> {
         let all = self.classes.iter().flat_map(Class::entries);
-        let until = all.map(|e| self.may_wait_until(e.since, e.deadline));
+        let until = all.map(|e| self.may_wait_until(e.from, e.deadline));
         until.filter(|until| *until > now).min()
     }
 
@@ -137,7 +149,7 @@ impl Held {
     pub(crate) fn push(
         &mut self,
         request: &Request,
-        since: Time,
+        waited: Waited,
     ) -> Result<Option<RequestId>, RejectWhy> {
         let of_tenant = self.of_tenant(request.tenant);
         let (max, share) = (self.config.max, self.config.max_per_tenant);
@@ -145,49 +157,66 @@ impl Held {
         let is_share_full = of_tenant >= share as usize;
         let mut displaced = None;
         if is_full || is_share_full {
-            let own = is_share_full.then_some(request.tenant);
-            let below = self.classes.iter_mut().take(request.priority as usize);
-            let mut each = below.filter_map(|class| class.take_newest(own));
-            displaced = Some(each.next().ok_or(match is_full {
+            let why = match is_full {
                 true => RejectWhy::HeldFull { limit: max },
                 false => RejectWhy::TenantHeldFull { limit: share },
-            })?);
+            };
+            let own = is_share_full.then_some(request.tenant);
+            displaced = Some(displace(&mut self.classes, request.priority, own).ok_or(why)?);
         }
-        self.classes[request.priority as usize].push(request, since);
+        let ends = Ends::After(waited.from);
+        self.classes[request.priority as usize].push(request, waited, ends);
         Ok(displaced)
     }
 
-    /// Adds a request whose model has no replica. It displaces no other.
-    pub(crate) fn push_absent(&mut self, request: &Request, since: Time) -> Result<(), RejectWhy> {
+    /// Adds a request whose model has no replica. When the queue, the half of it for such requests, or
+    /// the tenant's share of it is full, evicts the newest request of the lowest class below among
+    /// them and returns its id.
+    pub(crate) fn push_absent(
+        &mut self,
+        request: &Request,
+        waited: Waited,
+    ) -> Result<Option<RequestId>, RejectWhy> {
         let HeldConfig { max, max_per_tenant, .. } = self.config;
         let most = max.div_ceil(2);
-        if self.of_tenant(request.tenant) >= max_per_tenant as usize {
-            return Err(RejectWhy::TenantHeldFull { limit: max_per_tenant });
+        let is_share_full = self.of_tenant(request.tenant) >= max_per_tenant as usize;
+        let mut displaced = None;
+        if is_share_full || self.len() >= max || self.absent_len() >= most {
+            let why = match is_share_full {
+                true => RejectWhy::TenantHeldFull { limit: max_per_tenant },
+                false => RejectWhy::HeldFull { limit: if self.len() >= max { max } else { most } },
+            };
+            let own = is_share_full.then_some(request.tenant);
+            displaced = Some(displace(&mut self.absent, request.priority, own).ok_or(why)?);
         }
-        if self.len() >= max || self.absent.len() >= most {
-            let limit = if self.len() >= max { max } else { most };
-            return Err(RejectWhy::HeldFull { limit });
-        }
-        self.absent.push(request, since);
-        Ok(())
+        let ends = self.ends(request, waited, true);
+        self.absent[request.priority as usize].push(request, waited, ends);
+        Ok(displaced)
     }
 
     /// Moves a request to those whose model has no replica, or back; false if it is there already.
-    pub(crate) fn place(&mut self, request: &Request, since: Time, is_absent: bool) -> bool {
-        let of_priority = &mut self.classes[request.priority as usize];
-        let (from, to) = match is_absent {
-            true => (of_priority, &mut self.absent),
-            false => (&mut self.absent, of_priority),
-        };
+    pub(crate) fn place(&mut self, request: &Request, waited: Waited, is_absent: bool) -> bool {
+        let ends = self.ends(request, waited, is_absent);
+        let class = request.priority as usize;
+        let (served, absent) = (&mut self.classes[class], &mut self.absent[class]);
+        let (from, to) = if is_absent { (served, absent) } else { (absent, served) };
         let moves = from.take(request.id, request.tenant, false);
         if moves {
-            to.push(request, since);
+            to.push(request, waited, ends);
         }
         moves
     }
 
+    /// When a request is refused.
+    fn ends(&self, request: &Request, waited: Waited, is_absent: bool) -> Ends {
+        match request.scale_from_zero.filter(|_| is_absent) {
+            Some(span) => Ends::At(waited.until(span, self.config.max_wait)),
+            None => Ends::After(waited.from),
+        }
+    }
+
     fn of_tenant(&self, tenant: u64) -> usize {
-        self.classes.iter().chain([&self.absent]).map(|class| class.of_tenant(tenant)).sum()
+        self.all_classes().map(|class| class.of_tenant(tenant)).sum()
     }
 
     /// Removes a request to dispatch it: its tokens count against its tenant.
@@ -211,7 +240,7 @@ impl Held {
     /// Removes a request that will not be served. False if it is not held.
     pub(crate) fn remove(&mut self, request: &Request) -> bool {
         self.classes[request.priority as usize].take(request.id, request.tenant, false)
-            || self.absent.take(request.id, request.tenant, false)
+            || self.absent[request.priority as usize].take(request.id, request.tenant, false)
     }
 
     /// The first requests of a class in serving order, at most `look_ahead`, written to `out`. Returns how many of them
@@ -237,32 +266,43 @@ impl Held {
 
     /// When the oldest request will have waited long enough to be promised capacity.
     pub(crate) fn promise_due(&self) -> Option<Time> {
-        let oldest = self.classes.iter().filter_map(Class::oldest).min();
-        oldest.map(|(since, _)| since + self.config.promise)
+        let oldest = self.classes.iter().filter_map(Class::first_usual).min();
+        oldest.map(|from| from + self.config.promise)
     }
 
-    /// Whether a request that arrived at `since` has waited long enough to be promised capacity.
-    pub(crate) fn is_due(&self, now: Time, since: Time) -> bool {
-        now.since(since) >= self.config.promise
+    /// Whether a request whose time counts from then has waited long enough to be promised capacity.
+    pub(crate) fn is_due(&self, now: Time, from: Time) -> bool {
+        now.since(from) >= self.config.promise
     }
 
-    /// When the oldest request reaches the longest waiting time.
+    /// When the first request reaches the longest waiting time.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.oldest().map(|(since, _)| since + self.config.max_wait)
+        self.first_end().map(|(at, _)| at)
     }
 
     /// A request that has been held for longer than allowed, if any.
     pub(crate) fn expired(&self, now: Time) -> Option<RequestId> {
-        let (since, id) = self.oldest()?;
-        (now >= since + self.config.max_wait).then_some(id)
+        self.first_end().filter(|(at, _)| *at <= now).map(|(_, id)| id)
+    }
+
+    /// Whether a request waits among those whose model has no replica.
+    pub(crate) fn is_absent(&self, request: &Request) -> bool {
+        self.absent[request.priority as usize].holds(request)
     }
 
     /// Checks each class.
     pub(crate) fn check(&self) {
-        self.classes.iter().chain([&self.absent]).for_each(Class::check);
+        self.all_classes().for_each(Class::check);
     }
 
-    fn oldest(&self) -> Option<(Time, RequestId)> {
-        self.classes.iter().chain([&self.absent]).filter_map(Class::oldest).min()
+    fn first_end(&self) -> Option<(Time, RequestId)> {
+        self.all_classes().filter_map(|class| class.first_end(self.config.max_wait)).min()
     }
+}
+
+/// Removes the newest request of the lowest class below `priority`, of one tenant if it is its `own`
+/// share that is full.
+fn displace(classes: &mut [Class; 3], priority: Priority, own: Option<u64>) -> Option<RequestId> {
+    let below = classes.iter_mut().take(priority as usize);
+    below.filter_map(|class| class.take_newest(own)).next()
 }

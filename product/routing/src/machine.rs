@@ -42,7 +42,6 @@ use crate::request::Request;
 use crate::rule::{Bounds, PolicyState};
 use crate::siblings::SiblingRequests;
 use crate::traffic::Traffic;
-use crate::why::RejectWhy;
 
 /// One region's routing decisions. See the crate's documentation for the contract.
 pub struct Routing {
@@ -110,7 +109,7 @@ impl Routing {
         match input {
             Input::Joined { id, spec } => self.joined(now, id, spec),
             Input::Draining(id) => {
-                self.fleet.update(now, id, |r| r.state = State::Draining);
+                self.update_and_sort(now, id, |r| r.state = State::Draining);
             }
             Input::Resumed(id) => self.resumed(now, id),
             Input::Left(id) => self.left(now, id),
@@ -148,6 +147,7 @@ impl Routing {
             Input::Tuned(config) => self.tuned(now, *config),
             Input::Atlas(atlas) => {
                 self.regions.known(atlas);
+                self.sort_queue(now);
                 self.release(now);
             }
             Input::Sibling { from, records } => self.sibling_tells(now, from, records),
@@ -195,10 +195,7 @@ impl Routing {
         }
         while let Some(id) = self.queue.expired(now) {
             let Some(active) = self.actives.take(id) else { break };
-            self.queue.remove(&active.request);
-            let limit = self.config.held.max_wait;
-            let closed = self.tables().closed_to(now, &active);
-            self.refuse(now, &active, RejectWhy::HeldTooLong { limit, closed });
+            self.expire(now, &active);
         }
         self.share_queue(now);
     }
@@ -249,6 +246,7 @@ impl Routing {
         self.checks_credits = true;
         self.write_dispatch();
         self.queue.check_invariants(self.actives.held());
+        self.check_absent();
         self.fleet.check_invariants(|id| self.actives.legs_at(id));
         let theirs = |id| self.fleet.get(id).map(|replica| replica.of_siblings.outstanding);
         self.siblings.check_invariants(self.fleet.ids(), theirs);

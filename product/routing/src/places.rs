@@ -65,6 +65,11 @@ impl Places {
         self.generation += 1;
     }
 
+    /// Grows with each change that invalidates masks.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Replaces the known regions.
     pub(crate) fn known(&mut self, atlas: Arc<Atlas>) {
         self.atlas = atlas;

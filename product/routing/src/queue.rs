@@ -17,7 +17,7 @@ use meridian_base::{Duration, Priority, RequestId, Time};
 use self::elsewhere::Elsewhere;
 use self::search::Search;
 use self::share::Shared;
-use crate::held::{Held, HeldConfig};
+use crate::held::{Held, HeldConfig, Waited};
 use crate::request::Request;
 use crate::row::Row;
 use crate::why::RejectWhy;
@@ -87,9 +87,9 @@ impl WaitingQueue {
         self.held.len() == 0
     }
 
-    /// Until when a request that arrived then may be held although it could be dispatched.
-    pub(crate) fn may_wait_until(&self, arrived: Time, deadline: Option<Time>) -> Time {
-        self.held.may_wait_until(arrived, deadline)
+    /// Until when a request whose time counts from then may be held although it could be dispatched.
+    pub(crate) fn may_wait_until(&self, from: Time, deadline: Option<Time>) -> Time {
+        self.held.may_wait_until(from, deadline)
     }
 
     /// The classes that hold a request, the highest first.
@@ -123,9 +123,14 @@ impl WaitingQueue {
         self.held.promise_due()
     }
 
-    /// Whether a request that arrived at `since` has waited long enough to be promised capacity.
-    pub(crate) fn is_due(&self, now: Time, since: Time) -> bool {
-        self.held.is_due(now, since)
+    /// Whether a request whose time counts from then has waited long enough to be promised capacity.
+    pub(crate) fn is_due(&self, now: Time, from: Time) -> bool {
+        self.held.is_due(now, from)
+    }
+
+    /// Whether a request waits among those whose model has no replica.
+    pub(crate) fn is_absent(&self, request: &Request) -> bool {
+        self.held.is_absent(request)
     }
 
     /// A request that has been held for longer than allowed, if any.
@@ -163,7 +168,7 @@ impl WaitingQueue {
         self.held.configured(config);
     }
 
-    /// Adds a request that arrived at `since`; returns the id of the one that it displaces.
+    /// Adds a request; returns the id of the one that it displaces.
     ///
     /// # Errors
     ///
@@ -172,16 +177,16 @@ impl WaitingQueue {
         &mut self,
         now: Time,
         request: &Request,
-        since: Time,
+        waited: Waited,
     ) -> Result<Option<RequestId>, RejectWhy> {
-        let displaced = self.held.push(request, since)?;
+        let displaced = self.held.push(request, waited)?;
         self.shared.changed();
-        self.search.look_by(self.held.may_wait_until(since, request.deadline).max(now));
+        self.search.look_by(self.held.may_wait_until(waited.from, request.deadline).max(now));
         self.retick.get_or_insert(now + RETICK);
         Ok(displaced)
     }
 
-    /// Adds a request whose model has no replica.
+    /// Adds a request whose model has no replica; returns the id of the one that it displaces.
     ///
     /// # Errors
     ///
@@ -190,20 +195,25 @@ impl WaitingQueue {
         &mut self,
         now: Time,
         request: &Request,
-        since: Time,
-    ) -> Result<(), RejectWhy> {
-        self.held.push_absent(request, since)?;
+        waited: Waited,
+    ) -> Result<Option<RequestId>, RejectWhy> {
+        let displaced = self.held.push_absent(request, waited)?;
+        self.shared.changed();
         self.retick.get_or_insert(now + CLOSED_RETICK);
-        Ok(())
+        Ok(displaced)
     }
 
-    /// Moves a request to those whose model has no replica, or back. The queue is then searched for
-    /// it.
-    pub(crate) fn place(&mut self, request: &Request, since: Time, is_absent: bool) {
-        self.shared.changed();
-        if self.held.place(request, since, is_absent) && !is_absent {
+    /// Moves a request to those whose model has no replica, or back; false if it is there already. The
+    /// queue is then searched for it.
+    pub(crate) fn place(&mut self, request: &Request, waited: Waited, is_absent: bool) -> bool {
+        let moved = self.held.place(request, waited, is_absent);
+        if moved {
+            self.shared.changed();
+        }
+        if moved && !is_absent {
             self.search.look_by(Time::ZERO);
         }
+        moved
     }
 
     /// A request waits for other sessions' prompts.

@@ -89,6 +89,11 @@ impl Regions {
         self.places.refresh(permitted, request, &self.peers);
     }
 
+    /// Grows when places or peers change, so that rules permit others.
+    pub(crate) fn generation(&self) -> u64 {
+        self.places.generation()
+    }
+
     /// The places in a mask of numbers, in order.
     pub(crate) fn places_named(&self, numbers: u64) -> Vec<Arc<Place>> {
         self.places.named(numbers)

@@ -1,7 +1,7 @@
 //! Requests as the machine sees them: lengths, hashes and labels, never the text.
 
 use alloc::vec::Vec;
-use meridian_base::{ModelId, Priority, RequestId, Time};
+use meridian_base::{Duration, ModelId, Priority, RequestId, Time};
 
 use meridian_base::residency::Residence;
 
@@ -59,6 +59,10 @@ pub struct Request {
     /// Whether a replica may come for its model although none serves it: the model is configured, or
     /// was served a while ago. The request then waits for it.
     pub awaited: bool,
+    /// How long it may wait while no replica takes requests for its model, if that is scaled to zero:
+    /// in place of [`HeldConfig::max_wait`](crate::HeldConfig::max_wait), which counts from the time a
+    /// replica comes. Only a client's request has it.
+    pub scale_from_zero: Option<Duration>,
 }
 
 impl Request {
@@ -89,6 +93,7 @@ impl Request {
             elsewhere: false,
             died: false,
             awaited: false,
+            scale_from_zero: None,
         }
     }
 }

@@ -185,6 +185,12 @@ pub enum RejectWhy {
         /// The state of the replicas that could not take it.
         closed: Closed,
     },
+    /// Its model is scaled to zero, and no replica of it took requests within the time that is set for
+    /// that.
+    NoReplicaInTime {
+        /// The time.
+        limit: Duration,
+    },
     /// Every attempt failed because of a replica.
     RetriesExhausted {
         /// Attempts made.
@@ -240,6 +246,7 @@ impl RejectWhy {
             // attention.
             RejectWhy::HeldTooLong { closed, .. } if closed.is_outage() => "replicas_unavailable",
             RejectWhy::HeldTooLong { .. } => "held_too_long",
+            RejectWhy::NoReplicaInTime { .. } => "no_replica_in_time",
             RejectWhy::RetriesExhausted { .. } => "retries_exhausted",
             RejectWhy::EngineDied { .. } => "engine_died",
         }

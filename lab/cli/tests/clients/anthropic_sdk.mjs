@@ -49,6 +49,16 @@ const there = await create({ model: late }, make(key, 30));
 assert.equal(there.content[0].text, "All done.");
 done("retries on 503");
 
+// Comments come in the silence before the first token, then the answer; or an error, if no replica does.
+const SLOW = [{ role: "user", content: "SLOW" }];
+const slow = client.messages.stream({ model: SCRIPTED, messages: SLOW, max_tokens: 50 });
+assert.equal(await slow.finalText(), "All done.");
+const none = await raised(Anthropic.APIError, async () => {
+  for await (const event of await create({ model: "zero", stream: true })) assert.fail(event);
+});
+assert.match(none.message, /no replica of the requested model came within 3 s/);
+done("comments");
+
 const unknown = await raised(Anthropic.NotFoundError, () => create({ model: "none" }));
 assert.equal(unknown.error.error.type, "not_found_error");
 assert.ok(unknown.requestID, "support needs the id");

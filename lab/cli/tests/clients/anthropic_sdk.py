@@ -64,6 +64,17 @@ assert isinstance(error, anthropic.InternalServerError) and error.response.heade
 assert create(client.with_options(max_retries=30), model=late).content[0].text == "All done."
 done("retries on 503")
 
+# Comments come in the silence before the first token, then the answer; or an error, if no replica does.
+slow = {"model": SCRIPTED, "messages": [{"role": "user", "content": "SLOW"}], "max_tokens": 50}
+with client.messages.stream(**slow) as stream:
+    assert "".join(stream.text_stream) == "All done."
+try:
+    list(create(model="zero", stream=True))
+    raise AssertionError("no error")
+except anthropic.APIError as error:
+    assert "no replica of the requested model came within 3 s" in str(error), repr(error)
+done("comments")
+
 error = raised(404, lambda: create(model="none"))
 assert type(error) is anthropic.NotFoundError and error.type == "not_found_error", repr(error)
 assert error.request_id, "support needs the id"

@@ -23,6 +23,9 @@ pub(crate) const LATE: &str = "late";
 
 const FURTHER: &str = r#"tell_clients: all
 held: {max_wait: 200ms}
+models:
+  scripted: {stream_keep_alive: 1s}
+  zero: {scale_from_zero: 3s, stream_keep_alive: 1s}
 tenants:
   - name: clients
     keys: ["sha256:bf81dd57207ec53c8cd267cf9a5eedfbb9563ba5b04c81f0e77027b88e329f3b"]

@@ -4,7 +4,7 @@
 
 It answers a prompt with "All done.", and a request with tools first with a call of one of them: of a
 shell if there is one, to run `echo hi-from-the-tool`. A prompt that contains COUNT gets a stream of
-numbers without end, and one that contains DELEGATE is given to a sub-agent, if the client has a tool for
+numbers without end, one that contains SLOW an answer after 2.5 s, and one that contains DELEGATE is given to a sub-agent, if the client has a tool for
 that. `/seen` lists the requests, `/open` counts the streams that are not over.
 
 Random weights do not call tools, so the tests of tools need this one. PORT 0 means any free port.
@@ -89,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.whole({"error": {"message": "no such path"}}, 404)
         with lock:
             streams[0] += 1
+        if "SLOW" in json.dumps(body):
+            time.sleep(2.5)
         try:
             answers[path](body)
         except OSError:

@@ -53,6 +53,19 @@ const there = await chat({ model: late }, make(key, 30));
 assert.equal(there.choices[0].message.content, "All done.");
 done("retries on 503");
 
+// Comments come in the silence before the first token, then the answer; or an error, if no replica does.
+let said = "";
+const SLOW = [{ role: "user", content: "SLOW" }];
+for await (const chunk of await chat({ model: SCRIPTED, messages: SLOW, stream: true })) {
+  said += chunk.choices[0]?.delta.content ?? "";
+}
+assert.equal(said, "All done.");
+const none = await raised(OpenAI.APIError, async () => {
+  for await (const chunk of await chat({ model: "zero", stream: true })) assert.fail(chunk);
+});
+assert.match(none.message, /no replica of the requested model came within 3 s/);
+done("comments");
+
 const unknown = await raised(OpenAI.NotFoundError, () => chat({ model: "none" }));
 assert.equal(unknown.code, "model_not_found");
 assert.ok(unknown.requestID, "support needs the id");

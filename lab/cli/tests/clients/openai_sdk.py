@@ -93,6 +93,15 @@ raw = client.with_options(max_retries=30).chat.completions.with_raw_response.cre
 assert raw.parse().choices[0].message.content == "All done."
 done("retries on 503")
 
+# Comments come in the silence before the first token, then the answer; or an error, if no replica does.
+slow = chat(model=SCRIPTED, messages=[{"role": "user", "content": "SLOW"}], stream=True)
+said = [choice.delta.content or "" for chunk in slow for choice in chunk.choices]
+assert "".join(said) == "All done.", said
+assert "zero" in {model.id for model in client.models.list()}
+error = raised(openai.APIError, lambda: list(chat(model="zero", stream=True)))
+assert "no replica of the requested model came within 3 s" in error.message, error
+done("comments")
+
 error = raised(openai.NotFoundError, lambda: chat(model="none"))
 assert (error.code, error.type) == ("model_not_found", "invalid_request_error"), error
 assert error.request_id, "support needs the id"

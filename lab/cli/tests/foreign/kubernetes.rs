@@ -51,6 +51,15 @@ async fn jobs_of_shards() {
     assert!(text.contains(&format!("$(JOB_COMPLETION_INDEX)/{shards},")), "{text}");
 }
 
+// The Deployment, its Service and the HorizontalPodAutoscaler of the example of scaling from zero.
+#[tokio::test]
+async fn scaling_from_zero() {
+    let python = validator().await;
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale-from-zero");
+    is_valid(&python, &example.join("deployment.yaml"), 2);
+    is_valid(&python, &example.join("hpa.yaml"), 1);
+}
+
 // Instances of one GPU, and of several servers with a Deployment each.
 #[tokio::test]
 async fn rendered_plans() {

@@ -26,6 +26,10 @@ fn dashboards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dashboards")
 }
 
+fn from_zero() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale-from-zero")
+}
+
 /// A program that is killed when dropped.
 struct Running(Child);
 
@@ -54,6 +58,30 @@ fn rules_are_valid_and_fire() {
     promtool(&["check", "config", "prometheus.yaml"]);
     let tested = promtool(&["test", "rules", "alerts_test.yaml"]);
     assert!(tested.contains("SUCCESS"), "{tested}");
+    let example = from_zero().join("rules_test.yaml").display().to_string();
+    let tested = promtool(&["test", "rules", &example]);
+    assert!(tested.contains("SUCCESS"), "{tested}");
+}
+
+/// The expressions by which the example's autoscalers scale a model: KEDA's, and that of
+/// prometheus-adapter with the labels of its HorizontalPodAutoscaler.
+fn scaling(model: &str) -> [String; 2] {
+    let read = |name: &str| std::fs::read_to_string(from_zero().join(name)).expect("it is there");
+    let value = |text: &str, key: &str| {
+        let (_, rest) = text.split_once(key).unwrap_or_else(|| panic!("no {key} in {text}"));
+        rest.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    let keda = value(&read("scaledobject.yaml"), "query:");
+    let adapter = value(&read("adapter.yaml"), "metricsQuery:");
+    let labels = value(&read("hpa.yaml"), "matchLabels:");
+    assert_eq!(labels, "{model: llama-3.1-8b}");
+    let matchers = format!("model=\"{model}\"");
+    let keda = keda.replace("model=\"llama-3.1-8b\"", &matchers);
+    let adapter = adapter.replace("<<.LabelMatchers>>", &matchers);
+    for expression in [&keda, &adapter] {
+        assert!(expression.contains(&matchers), "{expression}");
+    }
+    [keda, adapter]
 }
 
 /// Starts `meridian up`; the addresses of its gateways' admin ports.
@@ -82,9 +110,10 @@ fn prometheus(admins: &[String], folder: &Path) -> (Running, String) {
     let port = meridian_fleet::free_port().expect("a port is free");
     let address = format!("127.0.0.1:{port}");
     let config = format!(
-        "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}]\n\
+        "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}, {}]\n\
          scrape_configs:\n  - job_name: meridian\n    static_configs: [{{targets: {admins:?}}}]\n",
-        dashboards().join("alerts.yaml").display()
+        dashboards().join("alerts.yaml").display(),
+        from_zero().join("rules.yaml").display()
     );
     let file = folder.join("prometheus.yaml");
     std::fs::write(&file, config).expect("can be written");
@@ -149,6 +178,12 @@ async fn every_expression_is_evaluated() {
         empty = left;
         assert!(start.elapsed() < LIMIT, "no data: {empty:?}");
         tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    // The fleet serves one model, under load, and each of its regions needs a replica at least.
+    for expression in scaling("llama-3.1-8b") {
+        let found = query(&client, &url, &expression).await;
+        let value = found[0]["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
+        assert!(found.len() == 1 && value >= Some(1.0), "{expression}: {found:?}");
     }
     rules_are_healthy(&client, &url).await;
     let _ = std::fs::remove_dir_all(&folder);

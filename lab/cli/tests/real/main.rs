@@ -11,6 +11,7 @@ mod clients;
 mod common;
 mod control;
 mod demo;
+mod from_zero;
 mod intervals;
 mod kill;
 mod live;

@@ -138,6 +138,7 @@ fn system(plan: &Plan, place: usize) -> anyhow::Result<sim::System> {
         topology: topology(&plan.regions.regions, &system.topology)?,
         gateways: system.gateways,
         siblings: system.siblings.map(|s| sim::Siblings { delay: s.delay.0, loss: s.loss }),
+        scale_from_zero: None,
         held: HeldConfig {
             max: held.max,
             max_per_tenant: held.max_per_tenant,

@@ -94,6 +94,7 @@ fn scenario(policy: &str, load: &Load) -> Scenario {
             gateways: 1,
             siblings: None,
             held: routing.held,
+            scale_from_zero: None,
             probe: routing.probe,
             digests: Digests { every: work::BEAT, on_change: Some(work::PUSH) },
             news: News::Eager,

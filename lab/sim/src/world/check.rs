@@ -3,8 +3,8 @@
 //! Some invariants are checked where they could break: a second end, a second hop, a region that a
 //! rule forbids. This file has those that need the whole state.
 
-use meridian_base::{Duration, RequestId};
-use meridian_routing::RejectWhy;
+use meridian_base::{Duration, ReplicaId, RequestId};
+use meridian_routing::{Ineligible, RejectWhy, Target};
 
 use crate::event::Event;
 use crate::replica::Replica;
@@ -36,8 +36,10 @@ impl World {
     /// Checks that no client is finally refused by a rule that permits a living replica, if the
     /// topology leads to its region.
     pub(super) fn check_refusal(&mut self, id: RequestId, gateway: u16, why: RejectWhy) {
-        if why != RejectWhy::NotPermitted {
-            return;
+        match why {
+            RejectWhy::NotPermitted => {}
+            RejectWhy::NoReplicaInTime { limit } => return self.check_wait(id, gateway, limit),
+            _ => return,
         }
         let serves = |replica: &Replica| {
             let region = replica.hardware.region;
@@ -47,6 +49,30 @@ impl World {
             self.violated(format!(
                 "{id} was refused as not permitted, and replica {at} may serve it"
             ));
+        }
+    }
+
+    /// Checks that a request was refused for want of a replica only after the whole time, and while its
+    /// gateway knows no replica in use that may serve it.
+    fn check_wait(&mut self, id: RequestId, gateway: u16, limit: Duration) {
+        let Some(flight) = self.flights.get(id) else { return };
+        let (asked, entry) = (flight.request(), flight.entry());
+        let waited = self.now.since(asked.sent);
+        let residence = self.rules.residence(asked.load, self.region_of(entry));
+        let machine = &self.gateways[usize::from(gateway)].machine;
+        let table = machine.replicas();
+        let serves = |at: &&ReplicaId| {
+            let row = table.row(**at);
+            !matches!(row.closed, Some(Ineligible::Draining | Ineligible::Down))
+                && row.pool.role.answers()
+                && machine.permits(&residence, Target::Replica(**at))
+        };
+        let found = table.ids().iter().find(serves).copied();
+        if let Some(at) = found {
+            self.violated(format!("{id} was refused for want of a replica, and {at} is in use"));
+        }
+        if waited < limit {
+            self.violated(format!("{id} waited {waited:?} for a replica, and not {limit:?}"));
         }
     }
 

@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    fn region_of(&self, gateway: u16) -> usize {
+    pub(super) fn region_of(&self, gateway: u16) -> usize {
         self.gateways[usize::from(gateway)].region
     }
 
@@ -208,6 +208,7 @@ impl World {
             elsewhere: false,
             died: false,
             awaited: false,
+            scale_from_zero: self.system.scale_from_zero.filter(|_| hops == 0),
             splits: self.legs.has_pairs(),
             hops,
             peers: self.gateways[usize::from(gateway)].all_peers(),

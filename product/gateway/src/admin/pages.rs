@@ -140,7 +140,9 @@ async fn whole(
     // Health checks reveal nothing and change nothing, so any `Host` may ask.
     match (&method, path.as_str()) {
         (&Method::GET, "/health") => return Ok(text(StatusCode::OK, "ok")),
-        (&Method::GET, "/ready") => return Ok(ready(&admin.replicas.region)),
+        (&Method::GET, "/ready") => {
+            return Ok(ready(&admin.replicas.region, &admin.config.now()));
+        }
         _ => {}
     }
     let door = door(admin);

@@ -4,7 +4,7 @@
 //! The advice is of this moment and of this gateway's replicas. Smoothing over minutes is up to
 //! autoscalers, which read the control plane's metric or this gateway's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use meridian_config::TARGET;
 use meridian_protocol::admin::{Pool, Replica};
@@ -19,23 +19,52 @@ struct Sum {
     work: Work,
 }
 
-/// The pools of these replicas; `held` requests wait in the gateway's queue.
-pub(super) fn pools(replicas: &[Replica], held: u32) -> Vec<Pool> {
+/// The pools of these replicas. `held` has the queued requests of each model; `expected` models have a
+/// pool without a replica, too.
+pub(super) fn pools(
+    replicas: &[Replica],
+    held: &BTreeMap<String, u32>,
+    expected: &BTreeSet<String>,
+) -> Vec<Pool> {
+    let serving: Vec<&Replica> = replicas.iter().filter(|r| r.state != "draining").collect();
     let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
-    let serving = || replicas.iter().filter(|r| r.state != "draining");
-    for replica in serving() {
-        let model = replica.models.first().map_or("", String::as_str);
-        sums.entry((model, &replica.role)).or_default().add(replica);
+    for replica in &serving {
+        sums.entry(key(replica)).or_default().add(replica);
     }
-    let answering = serving().filter(|r| r.role != Role::Prefill.word()).count();
-    let finished = sums.into_iter().map(|((model, role), sum)| {
-        let share = match role == Role::Prefill.word() {
-            true => 0.0,
-            false => f64::from(sum.pool.replicas) / answering as f64,
-        };
-        sum.finish(model, role, f64::from(held) * share)
-    });
-    finished.collect()
+    let mut absent: BTreeMap<&str, u32> = expected.iter().map(|model| (&**model, 0)).collect();
+    absent.retain(|model, _| !serving.iter().any(|r| serves(r, model)));
+    for (model, held) in held {
+        let answers = |r: &&&Replica| serves(r, model) && r.role != Role::Prefill.word();
+        let answering: Vec<&&Replica> = serving.iter().filter(answers).collect();
+        for replica in &answering {
+            let share = f64::from(*held) / answering.len() as f64;
+            sums.entry(key(replica)).or_default().work.wait(share);
+        }
+        if answering.is_empty() {
+            *absent.entry(model).or_default() += held;
+        }
+    }
+    let mut pools: Vec<Pool> =
+        sums.into_iter().map(|((model, role), sum)| sum.finish(model, role)).collect();
+    pools.extend(absent.into_iter().map(|(model, held)| empty(model, held)));
+    pools.sort_by(|a, b| (&a.model, &a.role).cmp(&(&b.model, &b.role)));
+    pools
+}
+
+/// The pool of a replica: its first model and its role.
+fn key(replica: &Replica) -> (&str, &str) {
+    (replica.models.first().map_or("", String::as_str), &replica.role)
+}
+
+fn serves(replica: &Replica, model: &str) -> bool {
+    replica.models.iter().any(|served| served == model)
+}
+
+/// The pool of a model without a replica. What one takes is not known before it runs, so it needs one
+/// replica for any number of requests. No replica tells a role.
+fn empty(model: &str, held: u32) -> Pool {
+    let (model, role) = (model.to_owned(), Role::Both.word().to_owned());
+    Pool { model, role, needed: held.min(1), ..Pool::default() }
 }
 
 impl Sum {
@@ -55,9 +84,8 @@ impl Sum {
         work.add(f64::from(replica.utilisation), replica.running, replica.pending);
     }
 
-    fn finish(self, model: &str, role: &str, waiting: f64) -> Pool {
-        let Sum { mut pool, mut work } = self;
-        work.wait(waiting);
+    fn finish(self, model: &str, role: &str) -> Pool {
+        let Sum { mut pool, work } = self;
         pool.kv_used /= pool.up.max(1) as f32;
         (pool.work, pool.needed) = (work.replicas(), work.needed(TARGET));
         Pool { model: model.to_owned(), role: role.to_owned(), ..pool }
@@ -154,7 +182,7 @@ mod tests {
             Replica { utilisation: 0.9, running: 9, kv_used: 0.9, ..replica("r2", Role::Decode) };
         let holds = Replica { held_tokens: 500.0, ..replica("r0", Role::Prefill) };
         let replicas = [holds, replica("r1", Role::Prefill), full];
-        let pools = pools(&replicas, 4);
+        let pools = pools(&replicas, &queued(4), &BTreeSet::new());
         let by: Vec<_> = pools.iter().map(|p| (p.role.as_str(), p.up, p.needed)).collect();
         assert_eq!(by, [("decode", 1, 2), ("prefill", 2, 1)]);
         assert_eq!((pools[1].held_tokens, pools[0].kv_used), (500.0, 0.9));
@@ -162,13 +190,38 @@ mod tests {
         assert_eq!(advice(&replicas, &pools), ["m: 1 more decode, 1 less prefill"]);
     }
 
-    // Queued requests wait for the replicas that answer, of either role.
+    fn queued(held: u32) -> BTreeMap<String, u32> {
+        [("m".to_owned(), held)].into()
+    }
+
+    // Queued requests wait for the replicas that answer, of either role, and of their own model.
     #[test]
     fn queued_requests_are_shared() {
         let replicas =
             [Role::Both, Role::Decode, Role::Prefill].map(|role| replica(role.word(), role));
-        let works: Vec<_> = pools(&replicas, 3).iter().map(|p| p.work).collect();
-        assert_eq!(works, [1.5, 1.5, 0.0]);
+        let held = [("m".to_owned(), 3), ("z".to_owned(), 7)].into();
+        let pools = pools(&replicas, &held, &BTreeSet::new());
+        let works: Vec<_> = pools.iter().map(|p| p.work).collect();
+        assert_eq!(works, [1.5, 1.5, 0.0, 0.0]);
+        assert_eq!((pools[3].model.as_str(), pools[3].needed), ("z", 1));
+    }
+
+    // A configured model has a pool without a replica; it needs none until a request waits, and then
+    // one. A replica that drains is none.
+    #[test]
+    fn models_without_a_replica() {
+        let drains = Replica { state: "draining".to_owned(), ..replica("r0", Role::Both) };
+        let expected: BTreeSet<String> = ["m".to_owned(), "z".to_owned()].into();
+        let shown = |replicas: &[Replica], held| -> Vec<(String, u32, u32)> {
+            let pools = pools(replicas, &held, &expected);
+            pools.into_iter().map(|p| (p.model, p.replicas, p.needed)).collect()
+        };
+        let (m, z) = ("m".to_owned(), "z".to_owned());
+        let idle = [(m.clone(), 0, 0), (z.clone(), 0, 0)];
+        assert_eq!(shown(std::slice::from_ref(&drains), BTreeMap::new()), idle);
+        let needed = [(m.clone(), 0, 1), (z.clone(), 0, 0)];
+        assert_eq!(shown(&[drains], queued(50)), needed);
+        assert_eq!(shown(&[replica("r1", Role::Both)], queued(0)), [(m, 1, 1), (z, 0, 0)]);
     }
 
     // A replica without a partner is named with the reason; whole replicas get no advice.

@@ -52,8 +52,8 @@ impl StatusPage {
         let one =
             |member: &Arc<Member>| replica(member, routing.replicas().status(member.id, now)?);
         let replicas: Vec<Replica> = members.iter().filter_map(one).collect();
-        let held = routing.held_len();
-        let pools = pools(&replicas, held);
+        let held_by_model = held_by_model(routing, &self.region.fleet.models);
+        let pools = pools(&replicas, &held_by_model, &self.config.now().expected);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: self.commit.clone(),
@@ -64,8 +64,8 @@ impl StatusPage {
             restart_needed: self.config.now().waiting.clone(),
             reload_problems: self.config.troubles.read(),
             requests: inner.requests,
-            held,
-            held_by_model: held_by_model(routing, &self.region.fleet.models),
+            held: routing.held_len(),
+            held_by_model,
             sessions: sessions(routing),
             ttft_ms: inner.ttft.quantiles(),
             prefix: inner.prefix,

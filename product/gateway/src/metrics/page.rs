@@ -84,7 +84,7 @@ impl Page {
         r.register("reload_problems", help, self.reload_problems.clone());
         r.register("requests_in_flight", "Requests not ended yet", self.in_flight.clone());
         r.register("held", "Requests held for want of room", self.held.clone());
-        let help = "Of these, those of a model; absent for one without any";
+        let help = "Of these, those of a model";
         r.register("model_held", help, self.model_held.clone());
         r.register("sessions", "Sessions served within minutes", self.sessions.clone());
         let help = "Share of their tokens that the largest one was served";
@@ -165,6 +165,9 @@ impl Page {
         self.sessions.set(f64::from(status.sessions.known));
         self.largest_session.set(status.sessions.largest_share);
         self.model_held.clear();
+        for pool in status.pools.iter().filter(|pool| !pool.model.is_empty()) {
+            self.model_held.get_or_create(&ModelLabel { model: pool.model.clone() }).set(0.0);
+        }
         for (model, held) in &status.held_by_model {
             let label = ModelLabel { model: model.clone() };
             self.model_held.get_or_create(&label).set(f64::from(*held));

@@ -98,9 +98,10 @@ impl Answers for OneAnswer {
     type Body = Full<Bytes>;
 
     async fn answer(&self, request: Request<Incoming>, _: u64) -> Response<Full<Bytes>> {
-        let DataPlane { region, metrics, .. } = &*self.plane;
+        let DataPlane { region, inputs, metrics, .. } = &*self.plane;
         let (method, path) = (request.method(), request.uri().path());
-        let mut response = health::answer(region, metrics, (method, path)).unwrap_or_else(|| {
+        let answer = health::answer(region, &inputs.config.now(), metrics, (method, path));
+        let mut response = answer.unwrap_or_else(|| {
             let refusal = full();
             metrics.refused(&refusal);
             refusal.response(Endpoint::of(path))

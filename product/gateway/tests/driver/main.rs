@@ -27,6 +27,7 @@ mod failover;
 mod fallbacks;
 mod forms;
 mod forwards;
+mod from_zero;
 mod front;
 mod h2;
 mod handed_back;

@@ -67,6 +67,9 @@ impl Tables<'_> {
                     forbidden += 1;
                     continue;
                 }
+                // A replica that leaves a model scaled to zero makes no attempt the last: others come.
+                Some(Ineligible::Draining | Ineligible::Down)
+                    if request.scale_from_zero.is_some() => {}
                 // Whatever closed it, it does not get this request again.
                 Some(_) if active.tried.contains(&id) => {
                     tried += 1;

@@ -71,12 +71,13 @@ pub(super) fn refusal(active: &Active, why: RejectWhy) -> Choice {
         let is_forbidden = request.peers == 0;
         return Choice::Refuse(if is_forbidden { NotPermitted } else { PinnedGone });
     }
-    let may_come = active.is_restricted() || request.awaited;
+    let awaited = request.awaited || request.scale_from_zero.is_some();
+    let may_come = active.is_restricted() || awaited;
     let waits = may_come && request.pinned.is_none() && request.hops == 0;
     match why {
         _ if !waits || !nothing => Choice::Refuse(why),
         _ if !permitted.somewhere => Choice::Refuse(NotPermitted),
-        UnknownModel if request.peers == 0 && !request.awaited => Choice::Refuse(why),
+        UnknownModel if request.peers == 0 && !awaited => Choice::Refuse(why),
         _ => Choice::Hold,
     }
 }

@@ -13,12 +13,16 @@ use meridian_base::{Duration, ModelId, RequestId, Time};
 use super::HeldConfig;
 use super::sessions::Sessions;
 use super::turns::{InTurn, Turns};
+use super::waited::{Ends, Waited};
 use crate::request::Request;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) id: RequestId,
     pub(super) since: Time,
+    /// From when its usual time counts.
+    pub(super) from: Time,
+    ends: Ends,
     pub(super) deadline: Option<Time>,
     pub(super) session: Option<u64>,
     pub(super) model: ModelId,
@@ -48,6 +52,9 @@ pub(super) struct Class {
     /// All of them with their tenants, oldest first. The next request to refuse or to promise
     /// capacity is looked up at every event, and there may be a thousand tenants.
     ages: BTreeMap<(Time, RequestId), u64>,
+    /// Those with the usual time, by its begin, and the others by its end.
+    usual: BTreeSet<(Time, RequestId)>,
+    until: BTreeSet<(Time, RequestId)>,
 }
 
 impl Class {
@@ -58,6 +65,12 @@ impl Class {
     /// Number of held requests of a tenant.
     pub(super) fn of_tenant(&self, tenant: u64) -> usize {
         self.tenants.get(&tenant).map_or(0, |line| line.queue.len())
+    }
+
+    /// Whether a request is here.
+    pub(super) fn holds(&self, request: &Request) -> bool {
+        let line = self.tenants.get(&request.tenant);
+        line.is_some_and(|line| line.queue.iter().any(|entry| entry.id == request.id))
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -72,21 +85,33 @@ impl Class {
         self.ages.keys().map(|(_, id)| *id)
     }
 
-    pub(super) fn oldest(&self) -> Option<(Time, RequestId)> {
-        self.ages.first_key_value().map(|(age, _)| *age)
+    /// The begin of the usual time that began first.
+    pub(super) fn first_usual(&self) -> Option<Time> {
+        self.usual.first().map(|(from, _)| *from)
     }
 
-    pub(super) fn push(&mut self, request: &Request, since: Time) {
+    /// The first request to refuse, and when.
+    pub(super) fn first_end(&self, max_wait: Duration) -> Option<(Time, RequestId)> {
+        let usual = self.usual.first().map(|(from, id)| (*from + max_wait, *id));
+        usual.into_iter().chain(self.until.first().copied()).min()
+    }
+
+    pub(super) fn push(&mut self, request: &Request, waited: Waited, ends: Ends) {
         let level = self.level();
         let line = self.tenants.entry(request.tenant).or_default();
         if line.queue.is_empty() {
             line.served = line.served.max(level);
         }
         let Request { id, deadline, session, model, prompt_tokens: tokens, .. } = *request;
-        let by_choice = false;
-        line.queue.push_back(Entry { id, since, deadline, session, model, by_choice, tokens });
+        let (by_choice, Waited { since, from }) = (false, waited);
+        let entry = Entry { id, since, from, ends, deadline, session, model, by_choice, tokens };
+        line.queue.push_back(entry);
         let before = self.ages.insert((since, id), request.tenant);
         assert!(before.is_none(), "{id} is held once");
+        match ends {
+            Ends::After(from) => self.usual.insert((from, id)),
+            Ends::At(until) => self.until.insert((until, id)),
+        };
     }
 
     /// Removes a request; if it is `served`, its tokens count against its tenant.
@@ -102,6 +127,11 @@ impl Class {
         }
         let age = self.ages.remove(&(entry.since, id));
         assert_eq!(age, Some(tenant), "{id} leaves its line and the ages together");
+        let ended = match entry.ends {
+            Ends::After(from) => self.usual.remove(&(from, id)),
+            Ends::At(until) => self.until.remove(&(until, id)),
+        };
+        assert!(ended, "{id} leaves its line and the ends together");
         true
     }
 
@@ -155,10 +185,11 @@ impl Class {
         late.min_by_key(|(served, e)| (*served, e.since, e.id)).map(|(_, e)| e.id)
     }
 
-    /// Checks that both orders have the same requests.
+    /// Checks that all orders have the same requests.
     pub(super) fn check(&self) {
         let lines: usize = self.tenants.values().map(|line| line.queue.len()).sum();
         assert_eq!(lines, self.ages.len(), "each held request is in one line and has one age");
+        assert_eq!(lines, self.usual.len() + self.until.len(), "and its time ends once");
         let waits = |line: &Tenant| line.is_elsewhere || !line.queue.is_empty();
         assert!(self.tenants.values().all(waits), "no tenant without one");
     }

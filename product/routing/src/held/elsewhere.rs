@@ -6,6 +6,7 @@ use core::cmp::Reverse;
 use meridian_base::{Duration, ModelId, Priority, RequestId, SiblingLine, SiblingRequest, Time};
 
 use super::Held;
+use super::class::Class;
 use crate::request::Request;
 
 /// The slack of turns, as a part of a second: several times as long as a record takes.
@@ -16,25 +17,12 @@ type Age = (Time, RequestId);
 
 impl Held {
     /// What siblings are to know of the queue, at most `most` lines: those with the oldest requests of the
-    /// highest classes.
+    /// highest classes. Lines of models without a replica come last: none can be served now, and a
+    /// replica that comes is known to some gateways first.
     pub(crate) fn lines(&self, now: Time, most: usize) -> Vec<SiblingLine> {
-        let mut lines: BTreeMap<(Priority, u64, ModelId), (Age, u32)> = BTreeMap::new();
-        for priority in Priority::ALL {
-            let waiting = self.classes[priority as usize].by_tenant();
-            for (tenant, entry) in waiting.filter(|(_, entry)| !entry.by_choice) {
-                let age = (entry.since, entry.id);
-                let line = lines.entry((priority, tenant, entry.model)).or_insert((age, 0));
-                *line = (line.0.min(age), line.1 + 1);
-            }
-        }
-        let mut lines: Vec<_> = lines.into_iter().collect();
-        lines.sort_unstable_by_key(|((priority, ..), (oldest, _))| (Reverse(*priority), *oldest));
-        lines.truncate(most);
-        let line = |((priority, tenant, model), ((since, oldest), held))| {
-            let waited_ms = now.since(since).as_secs_f32() * 1e3;
-            SiblingLine { priority, tenant, model, held, oldest, waited_ms }
-        };
-        lines.into_iter().map(line).collect()
+        let mut lines = lines_of(&self.classes, now, most);
+        lines.extend(lines_of(&self.absent, now, most - lines.len()));
+        lines
     }
 
     /// Sets the tenants of which siblings hold requests of a class.
@@ -80,4 +68,24 @@ impl Held {
         request.deadline.is_none()
             && (more > slack || more >= -slack && since + Duration::from_secs(1) / SLACKS < arrived)
     }
+}
+
+fn lines_of(classes: &[Class; 3], now: Time, most: usize) -> Vec<SiblingLine> {
+    let mut lines: BTreeMap<(Priority, u64, ModelId), (Age, u32)> = BTreeMap::new();
+    for priority in Priority::ALL {
+        let waiting = classes[priority as usize].by_tenant();
+        for (tenant, entry) in waiting.filter(|(_, entry)| !entry.by_choice) {
+            let age = (entry.since, entry.id);
+            let line = lines.entry((priority, tenant, entry.model)).or_insert((age, 0));
+            *line = (line.0.min(age), line.1 + 1);
+        }
+    }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_unstable_by_key(|((priority, ..), (oldest, _))| (Reverse(*priority), *oldest));
+    lines.truncate(most);
+    let line = |((priority, tenant, model), ((since, oldest), held))| {
+        let waited_ms = now.since(since).as_secs_f32() * 1e3;
+        SiblingLine { priority, tenant, model, held, oldest, waited_ms }
+    };
+    lines.into_iter().map(line).collect()
 }

@@ -24,8 +24,12 @@ fn held() -> Held {
     Held::new(HeldConfig::default())
 }
 
+fn at(ms: u64) -> Waited {
+    Waited::since(Time::from_millis(ms))
+}
+
 fn push(held: &mut Held, request: &Request, ms: u64) {
-    assert_eq!(held.push(request, Time::from_millis(ms)), Ok(None));
+    assert_eq!(held.push(request, at(ms)), Ok(None));
 }
 
 // One tenant: first come, first served.
@@ -125,10 +129,10 @@ fn classes_are_strict() {
 fn bounds_and_expiry() {
     let mut h = Held::new(HeldConfig { max: 2, max_per_tenant: 1, ..HeldConfig::default() });
     push(&mut h, &request(0, 1, None, 1), 0);
-    let full = h.push(&request(1, 1, None, 1), Time::ZERO);
+    let full = h.push(&request(1, 1, None, 1), Waited::since(Time::ZERO));
     assert_eq!(full, Err(RejectWhy::TenantHeldFull { limit: 1 }));
     push(&mut h, &request(2, 2, None, 1), 7);
-    let full = h.push(&request(3, 3, None, 1), Time::ZERO);
+    let full = h.push(&request(3, 3, None, 1), Waited::since(Time::ZERO));
     assert_eq!(full, Err(RejectWhy::HeldFull { limit: 2 }));
     assert_eq!(h.next_expiry(), Some(Time::from_millis(10_000)));
     assert_eq!(h.expired(Time::from_millis(9_999)), None);
@@ -145,13 +149,25 @@ fn higher_classes_displace() {
     push(&mut h, &of(Priority::Low, 1, 2), 1);
     push(&mut h, &of(Priority::Normal, 2, 1), 2);
     push(&mut h, &of(Priority::Low, 3, 1), 3);
-    assert_eq!(h.push(&of(Priority::Normal, 4, 1), at), Ok(Some(RequestId(3))), "its share");
-    assert_eq!(h.push(&of(Priority::Normal, 5, 3), at), Ok(Some(RequestId(1))), "the newest");
-    assert_eq!(h.push(&of(Priority::High, 6, 1), at), Ok(Some(RequestId(0))), "its own");
+    assert_eq!(
+        h.push(&of(Priority::Normal, 4, 1), Waited::since(at)),
+        Ok(Some(RequestId(3))),
+        "its share"
+    );
+    assert_eq!(
+        h.push(&of(Priority::Normal, 5, 3), Waited::since(at)),
+        Ok(Some(RequestId(1))),
+        "the newest"
+    );
+    assert_eq!(
+        h.push(&of(Priority::High, 6, 1), Waited::since(at)),
+        Ok(Some(RequestId(0))),
+        "its own"
+    );
     let full = Err(RejectWhy::HeldFull { limit: 4 });
-    assert_eq!(h.push(&of(Priority::Low, 7, 4), at), full);
-    assert_eq!(h.push(&of(Priority::Normal, 8, 4), at), full);
-    assert_eq!(h.push(&of(Priority::High, 9, 4), at), Ok(Some(RequestId(5))));
+    assert_eq!(h.push(&of(Priority::Low, 7, 4), Waited::since(at)), full);
+    assert_eq!(h.push(&of(Priority::Normal, 8, 4), Waited::since(at)), full);
+    assert_eq!(h.push(&of(Priority::High, 9, 4), Waited::since(at)), Ok(Some(RequestId(5))));
     assert_eq!((h.len(), order(&h, at)), (4, vec![6, 9, 2, 4]));
 }
 
@@ -162,9 +178,9 @@ fn the_absent_delay_no_others() {
     let mut h = held();
     push(&mut h, &request(1, 1, None, 100), 0);
     let absent = request(2, 1, None, 100);
-    assert_eq!(h.push_absent(&absent, Time::ZERO), Ok(()));
+    assert_eq!(h.push_absent(&absent, at(0)), Ok(None));
     assert_eq!((h.len(), h.served()), (2, 1));
-    assert!(h.place(&absent, Time::ZERO, false));
+    assert!(h.place(&absent, at(0), false));
     assert_eq!((h.len(), h.served()), (2, 2));
 }
 
@@ -315,7 +331,7 @@ fn agrees_with_a_naive_twin() {
             now = now + Duration::from_millis(rng.below(400) as u64);
             if rng.below(3) > 0 || twin.list.is_empty() {
                 let request = drawn(&mut rng, id, now);
-                let real = held.push(&request, now);
+                let real = held.push(&request, Waited::since(now));
                 assert_eq!(real, twin.push(&config, request, now), "seed {seed}");
             } else {
                 let at = rng.below(twin.list.len());

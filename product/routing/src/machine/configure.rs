@@ -50,7 +50,7 @@ impl Routing {
             self.set_cap(id);
             self.fleet.update(now, id, |_| ());
         }
-        self.replicas_changed();
+        self.replicas_changed(now);
         self.peers_changed();
         self.rule.replay(&self.actives, self.fleet.replicas());
         // It is compared with another policy now.
@@ -84,6 +84,7 @@ impl Routing {
             }
         }
         self.peers_changed();
+        self.sort_queue(now);
         self.release(now);
     }
 }

@@ -34,7 +34,7 @@ impl Routing {
             self.moved(now, id, before.is_some());
         }
         self.set_cap(id);
-        self.replicas_changed();
+        self.replicas_changed(now);
         self.release(now);
     }
 
@@ -71,7 +71,7 @@ impl Routing {
     /// A replica that stops draining is treated as new: it receives requests, and its next report
     /// gives its load.
     pub(super) fn resumed(&mut self, now: Time, id: ReplicaId) {
-        self.fleet.update(now, id, |r| {
+        self.update_and_sort(now, id, |r| {
             if r.state == State::Draining {
                 r.state = State::Unproven;
             }
@@ -86,12 +86,12 @@ impl Routing {
         self.actives.orphan(id);
         self.siblings.replica_left(id);
         self.fleet.leave(id);
-        self.replicas_changed();
+        self.replicas_changed(now);
     }
 
-    pub(super) fn replicas_changed(&mut self) {
+    pub(super) fn replicas_changed(&mut self, now: Time) {
         self.fleet.list_models();
-        self.sort_queue();
+        self.sort_queue(now);
         for rule in both(&mut self.rule, &mut self.shadow) {
             rule.report(PolicyEvent::Replicas(self.fleet.replicas()));
         }
@@ -109,7 +109,7 @@ impl Routing {
         }
         let busy = self.is_busy(now, id);
         let before = self.fleet.replicas().kv_tokens(id);
-        let probed = self.fleet.update(now, id, |r| {
+        let probed = self.update_and_sort(now, id, |r| {
             r.report(now, asked, load);
             core::mem::take(&mut r.probing)
         });
@@ -151,7 +151,7 @@ impl Routing {
     pub(super) fn probe_failed(&mut self, now: Time, id: ReplicaId) {
         let config = self.config.probe;
         let (mut probed, mut silent) = (false, false);
-        let went_down = self.fleet.update(now, id, |r| {
+        let went_down = self.update_and_sort(now, id, |r| {
             probed = core::mem::take(&mut r.probing);
             r.probe_misses = r.probe_misses.saturating_add(1);
             if r.reported.is_some_and(|at| now.since(at) > config.stale) {
@@ -185,7 +185,7 @@ impl Routing {
     /// Handles a replica whose status page is silent while it still answers requests.
     pub(super) fn alive(&mut self, now: Time, id: ReplicaId, asked: Time) {
         let stale = self.config.probe.stale;
-        let probed = self.fleet.update(now, id, |r| {
+        let probed = self.update_and_sort(now, id, |r| {
             r.lives(now);
             if r.reported.is_some_and(|at| now.since(at) > stale) {
                 r.forget_report();

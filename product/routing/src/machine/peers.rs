@@ -19,6 +19,7 @@ impl Routing {
             self.start_snapshot();
         }
         self.peers_changed();
+        self.sort_queue(now);
         self.release(now);
     }
 
@@ -26,6 +27,7 @@ impl Routing {
         self.regions.leave(id);
         self.actives.orphan_at_peer(id);
         self.peers_changed();
+        self.sort_queue(now);
         self.release(now);
     }
 
@@ -53,8 +55,12 @@ impl Routing {
         rtt: Option<Duration>,
         digest: &Digest,
     ) {
+        let before = self.regions.generation();
         if !self.regions.digested(now, id, sent, rtt, digest) {
             return;
+        }
+        if self.regions.generation() != before {
+            self.sort_queue(now);
         }
         // A region without measurements assumes that its replicas are as fast as a peer's. With the
         // configured initial value it would look many times faster or slower, and get everything or

@@ -54,7 +54,7 @@ impl Routing {
 
     fn promise_to(&mut self, now: Time, id: RequestId) -> bool {
         let Some(mut active) = self.actives.take(id) else { return false };
-        let is_due = self.queue.is_due(now, active.arrived);
+        let is_due = self.queue.is_due(now, active.waits_from);
         let kept_for = is_due.then(|| self.pick_full(now, &mut active)).flatten();
         if let Some(to) = kept_for {
             self.queue.release(&active.request);

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use meridian_base::{Duration, ModelId, ReplicaId, Time};
 
 use super::Routing;
+use super::absent::is_absent;
 use crate::active::{Active, RequestStage};
 use crate::decide::Choice;
 use crate::ending::Ending;
@@ -45,12 +46,12 @@ impl Routing {
     }
 
     fn hold(&mut self, now: Time, mut active: Box<Active>) {
-        let (id, request) = (active.request.id, &active.request);
+        let (id, request, waited) = (active.request.id, &active.request, active.waited());
         assert!(!active.is_away(), "{id} is queued or sent, and not both");
         let model = request.model;
-        let pushed = match self.is_absent(request) {
-            true => self.queue.push_absent(now, request, active.arrived).map(|()| None),
-            false => self.queue.push(now, request, active.arrived),
+        let pushed = match is_absent(&self.fleet, &self.regions, &active) {
+            true => self.queue.push_absent(now, request, waited),
+            false => self.queue.push(now, request, waited),
         };
         match pushed {
             Ok(displaced) => {

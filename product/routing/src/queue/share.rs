@@ -1,7 +1,7 @@
 //! What this gateway holds and its siblings hold: both know the order of turns.
 //!
-//! A gateway reports the requests that wait since no replica has room for them. One that waits by choice,
-//! for a better replica, stands in no other's way.
+//! A gateway reports the requests that wait since no replica has room for them, or since their model has
+//! none. One that waits by choice, for a better replica, stands in no other's way.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -49,7 +49,7 @@ impl WaitingQueue {
 
     /// What they are to know.
     pub(crate) fn shared_lines(&self, now: Time) -> Vec<SiblingLine> {
-        if self.waiting() > 0 { self.held.lines(now, MOST_LINES) } else { Vec::new() }
+        if self.is_empty() { Vec::new() } else { self.held.lines(now, MOST_LINES) }
     }
 
     /// Notes whether a held request waits by choice.

@@ -19,7 +19,7 @@ fn looks_again_until_empty() {
     let mut queue =
         WaitingQueue::new(HeldConfig { promise: Duration::from_secs(2), ..HeldConfig::default() });
     assert_eq!(queue.next_event(), None);
-    queue.push(at(0), &request(1), at(0)).unwrap();
+    queue.push(at(0), &request(1), Waited::since(at(0))).unwrap();
     queue.check_invariants(1);
     assert_eq!(queue.next_event(), Some(at(50)));
     assert!(!queue.retick(at(49)) && queue.retick(at(50)));
@@ -43,7 +43,7 @@ fn looks_again_until_empty() {
 #[test]
 fn a_search_in_vain_waits_for_a_reason() {
     let mut queue = WaitingQueue::new(HeldConfig::default());
-    queue.push(at(0), &request(1), at(0)).unwrap();
+    queue.push(at(0), &request(1), Waited::since(at(0))).unwrap();
     let rows = vec![Row::default(); 2];
     assert!(queue.is_search_due(at(0)) && queue.took(1).is_none());
     queue.note_rooms(&[1.0, 5.0], &rows, 0b01);
@@ -58,7 +58,7 @@ fn a_search_in_vain_waits_for_a_reason() {
     // A request that may wait only for a short time is looked at by then.
     let urgent = Request { deadline: Some(at(140)), ..request(2) };
     queue.searched(at(100), true);
-    queue.push(at(100), &urgent, at(100)).unwrap();
+    queue.push(at(100), &urgent, Waited::since(at(100))).unwrap();
     assert!(!queue.is_search_due(at(119)) && queue.is_search_due(at(120)));
     queue.searched(at(120), false);
     assert!(!queue.searched_in_vain());
@@ -69,7 +69,7 @@ fn a_search_in_vain_waits_for_a_reason() {
 #[should_panic(expected = "leaves the queue once")]
 fn a_request_leaves_once() {
     let mut queue = WaitingQueue::new(HeldConfig::default());
-    queue.push(at(0), &request(1), at(0)).unwrap();
+    queue.push(at(0), &request(1), Waited::since(at(0))).unwrap();
     queue.release(&request(1));
     queue.release(&request(1));
 }

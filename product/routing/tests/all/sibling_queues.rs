@@ -367,3 +367,42 @@ fn capacity_is_left_for_a_moment_only() {
         region.run();
     }
 }
+
+/// A replica of a model that none served before, at one gateway.
+fn first_replica(region: &mut Region, at: usize) {
+    let spec = ReplicaSpec {
+        models: vec![ModelId(7)],
+        kv_tokens: Some(5_000_000),
+        slots: None,
+        weight: 1,
+        rtt: Duration::ZERO,
+        place: Default::default(),
+        pool: Pool::default(),
+    };
+    region.handle(at, Input::Joined { id: ReplicaId(REPLICAS), spec });
+}
+
+// Requests of a model that is scaled to zero wait at both gateways. The one with the newer requests hears
+// of the first replica some milliseconds sooner, and leaves it to the older ones.
+#[test]
+fn the_oldest_gets_the_first_replica() {
+    for delay in &DELAYS[..2] {
+        let mut region = Region::new(2, *delay);
+        let from_zero = |r: &mut Request| {
+            r.model = ModelId(7);
+            r.scale_from_zero = Some(Duration::from_secs(300));
+        };
+        let old: Vec<_> = (0..8).map(|n| region.arrives(0, 10 + n, from_zero)).collect();
+        let new: Vec<_> = (0..8).map(|n| region.arrives(1, 5_000 + n, from_zero)).collect();
+        region.run_until(Time::from_millis(60_000));
+        assert_eq!(region.gateways[1].held_at(SiblingId(0)), 8);
+        first_replica(&mut region, 1);
+        region.run_until(Time::from_millis(60_010));
+        assert!(region.sent.is_empty(), "{delay:?}: {:?}", region.sent);
+        first_replica(&mut region, 0);
+        region.run();
+        let last = old.iter().map(|id| region.sent[id]).max();
+        let first = new.iter().map(|id| region.sent[id]).min();
+        assert!(last <= first, "{delay:?}: {last:?}, {first:?}");
+    }
+}

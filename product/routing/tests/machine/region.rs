@@ -19,7 +19,8 @@
 //! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
 //!   requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
-//!   [deadline=MS] [pinned=N] [splits]`
+//!   [deadline=MS] [pinned=N] [splits] [awaited] [zero=MS]`; `zero` is how long a request waits for
+//!   the first replica of a model that is scaled to zero
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
 //!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
 //! - `prefilled id=N [prompt=N cached=N]`, `prefill-failed id=N outcome=..`: the prefill leg
@@ -165,6 +166,7 @@ fn request(t: &TestCase) -> Request {
         elsewhere: t.args.contains_key("elsewhere"),
         died: t.args.contains_key("died"),
         awaited: t.args.contains_key("awaited"),
+        scale_from_zero: arg(t, "zero").map(Duration::from_millis),
         ..Request::plain(RequestId(0), ModelId(0))
     }
 }

@@ -22,7 +22,7 @@ use crate::inputs::salts::Salts;
 use crate::peers::report::Report;
 use crate::record::Recording;
 use crate::refusal::Refusal;
-use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, head, reply};
+use crate::request::arrive::candidate::{Candidate, Fallbacks, Text, head, reply, scale_from_zero};
 use crate::request::arrive::origin::{Caller, Origin};
 use crate::request::arrive::question::{
     deadline, home, key, may_continue, question, reach, session,
@@ -89,7 +89,11 @@ impl DataPlane {
         let deadline = deadline(self.region.driver.clock.now(), &parts.headers, &origin);
         let (residence, report) = self.residence(in_force, caller.tenant.as_ref(), model, origin);
         let reach = reach(&self.inputs.residency, self.peers.as_deref(), model, home, &residence);
-        // With fallbacks, the next one is not waited for either.
+        // A model with fallbacks gives way to them at once, unless it is scaled to zero: such a model
+        // would never start, since its requests show that it is needed. A fallback does not wait here.
+        // A request of a peer is queued by the gateway that its client is connected to.
+        let waits = hops == 0 && fallback.is_none();
+        let scale_from_zero = scale_from_zero(in_force, &info.model).filter(|_| waits);
         let awaited = others.is_none() && self.awaits(in_force, &info.model, model);
         let shown_id = headers::request_id(&self.ids, &parts.headers, id);
         let path = info.target.take().unwrap_or_else(|| path(&parts, endpoint));
@@ -108,7 +112,7 @@ impl DataPlane {
         let block_tokens = self.inputs.ratios.get(model) * reading.block_bytes as f32;
         let splits = payload.prefill.is_some();
         let question = question(&context, id, reach, block_tokens);
-        let question = routing::Request { splits, awaited, ..question };
+        let question = routing::Request { splits, awaited, scale_from_zero, ..question };
         Ok(Admitted { context, payload, reserved, question, others, dry_run })
     }
 

@@ -197,7 +197,9 @@ impl DataPlane {
         if let Some(path) = info.target.take() {
             context.call.path = path;
         }
-        let awaited = others.is_over(in_force) && self.awaits(in_force, &info.model, model);
+        let is_last = others.is_over(in_force);
+        let awaited = is_last && self.awaits(in_force, &info.model, model);
+        let scale_from_zero = scale_from_zero(in_force, &info.model).filter(|_| is_last);
         reserved.hold_instead(held, worked);
         let tenant = others.tenant.as_ref();
         let (residence, _) = self.residence(in_force, tenant, model, Origin::Client(0));
@@ -211,7 +213,7 @@ impl DataPlane {
         let block_tokens = ratio * context.prompt.info.fingerprint.block_bytes() as f32;
         let splits = payload.prefill.is_some();
         let question = question(context, self.ids.next(), reach, block_tokens);
-        routing::Request { splits, awaited, ..question }
+        routing::Request { splits, awaited, scale_from_zero, ..question }
     }
 
     /// Whether a replica may come for a model that none serves: the file names it, or it was served
@@ -266,6 +268,11 @@ impl DataPlane {
             _ => Err(Refusal::of(RejectWhy::NoReplica, Duration::from_secs(1), None, false)),
         }
     }
+}
+
+/// How long a request waits for the first replica of a model that is scaled to zero.
+pub(crate) fn scale_from_zero(in_force: &InForce, model: &str) -> Option<Duration> {
+    in_force.config.models.get(model)?.scale_from_zero.map(|wait| wait.0)
 }
 
 /// The parts of a request's head that may name its model.

@@ -74,7 +74,7 @@ impl ClientService {
             }));
         }
         let asked = (request.method(), request.uri().path());
-        health::answer(region, metrics, asked)
+        health::answer(region, &inputs.config.now(), metrics, asked)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::peers::inbound::{Forwarded, Forwards};
 use crate::record::Recording;
 use crate::refusal::{Refusal, json};
 use crate::replicas::fleet::Fleet;
+use crate::replicas::model_list::model_list;
 use crate::replicas::upstream::Upstream;
 use crate::request::answer::body::AnswerBody;
 use crate::request::answer::keep_alive::{Waiting, kept_alive};
@@ -127,8 +128,8 @@ impl Requests {
         match allowed(endpoint, request.method(), path, settings) {
             Err(refusal) => return Err(refusal),
             Ok(()) if endpoint == Endpoint::Models => {
-                let aliases = origin.is_client().then_some(&in_force.config);
-                let answer = models(&plane.region.fleet, plane.peers.as_deref(), aliases, path);
+                let config = origin.is_client().then_some(&in_force.config);
+                let answer = models(&plane.region.fleet, plane.peers.as_deref(), config, path);
                 end_answered(recording, answer.status());
                 return Ok(answer);
             }
@@ -141,7 +142,7 @@ impl Requests {
             return Ok(json(StatusCode::OK, plane.explain.dry_run(admitted.question)));
         }
         let recording = std::mem::take(recording);
-        Ok(match waiting(settings, &admitted.context) {
+        Ok(match waiting(in_force, &admitted.context) {
             None => live(&self.attempts, in_force, admitted, recording).await,
             // Rarer, and a future of its own: it may outlive this one.
             Some(waiting) => {
@@ -154,12 +155,13 @@ impl Requests {
 }
 
 /// What comments need while a request waits; none unless it is a client's stream and `stream_keep_alive`
-/// is set.
-fn waiting(settings: &Settings, context: &RequestContext) -> Option<Waiting> {
+/// is set, for its model or for all.
+fn waiting(in_force: &InForce, context: &RequestContext) -> Option<Waiting> {
     let RequestContext { call, prompt, sender, .. } = context;
     let is_stream = prompt.info.stream && call.endpoint.is_generation();
     // A peer's gateway sends them to its client.
-    let every = settings.stream_keep_alive.filter(|_| is_stream && sender.hops == 0)?;
+    let may = is_stream && sender.hops == 0;
+    let every = in_force.config.keep_alive_of(&prompt.info.model).filter(|_| may)?.0;
     let began = tokio::time::Instant::now();
     Some(Waiting { endpoint: call.endpoint, began, every, shown_id: call.shown_id.clone() })
 }
@@ -260,7 +262,9 @@ fn named_for(endpoint: Endpoint, mut response: Response<AnswerBody>) -> Response
     response
 }
 
-/// `/v1/models`: every model of the replicas here and at peers, once, and the aliases of `config`.
+/// `/v1/models`: every model of the replicas here and at peers, once. For clients, also what the
+/// `config` adds: the models that are scaled to zero, since many clients look for their model before
+/// they send a request, and the aliases.
 fn models(
     fleet: &Fleet,
     peers: Option<&Peers>,
@@ -270,6 +274,8 @@ fn models(
     let mut pages: Vec<_> = fleet.all().iter().filter_map(|m| m.models_page()).collect();
     // A model that is served both here and there is described by this region's list.
     pages.extend(peers.iter().flat_map(|peers| peers.models.pages()));
+    let at_zero = config.into_iter().flat_map(Config::scaled_to_zero);
+    pages.push(model_list(&at_zero.map(str::to_owned).collect::<Vec<_>>()));
     let pages: Vec<&[u8]> = pages.iter().map(AsRef::as_ref).collect();
     let aliases = config.into_iter().flat_map(Config::aliases);
     let merged = openai::merge_models(&pages, aliases);

@@ -55,6 +55,7 @@ pub(crate) fn question(
         splits: false,
         died: sender.died,
         awaited: false,
+        scale_from_zero: None,
     }
 }
 
