@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Chart, NAMESPACE, RELEASE, VALUES, checkable, document, root, values, write};
+use super::{
+    Chart, NAMESPACE, RELEASE, VALUES, checkable, cluster, document, kubectl, root, values, write,
+};
 use crate::cluster::{Cluster, programs};
 
 /// The newest schemas of the validator, and those of the oldest release that clouds still run.
@@ -61,22 +63,18 @@ fn validated(python: &Path, version: &str, file: &Path) -> (bool, String) {
 // forbids in pods.
 #[tokio::test]
 async fn a_server_accepts_them() {
-    let (chart, cluster) = (Chart::ours().await, Cluster::start().await);
-    for name in [NAMESPACE, "serving"] {
-        cluster.namespace(name).await;
-    }
+    let (chart, cluster) = (Chart::ours().await, cluster().await);
     let labels = json!({"pod-security.kubernetes.io/warn": "restricted"});
     let path = format!("/api/v1/namespaces/{NAMESPACE}");
     cluster.patch(&path, &json!({"metadata": {"labels": labels}})).await;
     for (name, _) in VALUES {
-        let documents = checkable(name, &chart.of_values(name));
+        let documents = chart.of_values(name);
         let (said, warned) = apply(&cluster, &documents).await;
         assert_eq!(said.matches("created (server dry run)").count(), documents.len(), "{said}");
         assert!(warned.is_empty(), "{name}: {warned}");
     }
 
     for (name, documents) in examples(&chart) {
-        let documents = checkable(&name, &documents);
         let (said, warned) = apply(&cluster, &documents).await;
         assert_eq!(said.matches("created (server dry run)").count(), documents.len(), "{said}");
         assert!(warned.is_empty(), "{name}: {warned}");
@@ -159,15 +157,9 @@ fn pods(documents: &[Value]) -> Vec<Value> {
     all.filter(Value::is_object).map(|pod| pod["metadata"]["labels"].clone()).collect()
 }
 
-/// The stdout and stderr of kubectl.
+/// What kubectl prints of documents that the server would create.
 async fn apply(cluster: &Cluster, documents: &[Value]) -> (String, String) {
     let file = cluster.dir().join("documents.yaml");
     write(&file, documents);
-    let mut kubectl = Command::new(programs::kubectl().await);
-    kubectl.arg("--kubeconfig").arg(cluster.admin_kubeconfig());
-    kubectl.args(["apply", "--dry-run=server", "-f"]).arg(&file);
-    let done = kubectl.output().expect("kubectl starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    (text(&done.stdout), text(&done.stderr))
+    kubectl(cluster, &["apply", "--dry-run=server", "-f"], &file).await
 }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use meridian_fleet::venv::{self, Pins};
 use serde_json::Value;
 
-use crate::cluster::programs;
+use crate::cluster::{Cluster, programs};
 
 /// The chart's own values files, and the number of documents that each makes.
 const VALUES: [(&str, usize); 5] = [
@@ -101,7 +101,7 @@ impl Chart {
     }
 }
 
-/// The groups of the Prometheus Operator and of LeaderWorkerSet, whose definitions are not here.
+/// The groups of the Prometheus Operator and of LeaderWorkerSet, which the validator does not know.
 const OTHERS: [&str; 2] = ["monitoring.coreos.com/", "leaderworkerset.x-k8s.io/"];
 
 /// Whether a document is of Kubernetes itself.
@@ -110,14 +110,38 @@ fn is_core(document: &Value) -> bool {
     !OTHERS.iter().any(|group| of.starts_with(group))
 }
 
-/// The documents that can be checked; the others are named aloud.
+/// The documents that the validator can check; the others are named aloud.
 fn checkable(name: &str, documents: &[Value]) -> Vec<Value> {
     let (core, others): (Vec<&Value>, Vec<&Value>) =
         documents.iter().partition(|document| is_core(document));
     for one in others {
-        println!("{name}: not checked, since its definition is not here: {}", one["kind"]);
+        println!("{name}: only the API server checks {}", one["kind"]);
     }
     core.into_iter().cloned().collect()
+}
+
+/// A cluster with the namespaces of the release and of the engines, and the definitions of further kinds.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::start().await;
+    for name in [NAMESPACE, "serving"] {
+        cluster.namespace(name).await;
+    }
+    for file in programs::definitions().await {
+        kubectl(&cluster, &["apply", "--server-side", "-f"], &file).await;
+        kubectl(&cluster, &["wait", "--for=condition=Established", "--timeout=60s", "-f"], &file)
+            .await;
+    }
+    cluster
+}
+
+/// Runs kubectl with a file; its stdout and stderr.
+async fn kubectl(cluster: &Cluster, args: &[&str], file: &Path) -> (String, String) {
+    let mut kubectl = Command::new(programs::kubectl().await);
+    kubectl.arg("--kubeconfig").arg(cluster.admin_kubeconfig()).args(args).arg(file);
+    let done = kubectl.output().expect("kubectl starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(done.status.success(), "{kubectl:?}: {}", text(&done.stderr));
+    (text(&done.stdout), text(&done.stderr))
 }
 
 /// The document of a kind and a name.

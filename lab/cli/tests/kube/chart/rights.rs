@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Chart, NAMESPACE, RELEASE};
+use super::{Chart, NAMESPACE, RELEASE, cluster};
 use crate::cluster::Cluster;
 
 // Reading the kinds that `config.discovery` needs, in the namespaces that it names, and nothing else.
@@ -15,10 +15,7 @@ async fn only_what_discovery_needs() {
     for (values, resource) in
         [("one-region", "discovery.k8s.io/endpointslices"), ("prefill-decode", "/pods")]
     {
-        let cluster = Cluster::start().await;
-        for name in [NAMESPACE, "serving"] {
-            cluster.namespace(name).await;
-        }
+        let cluster = cluster().await;
         for document in chart.of_values(values) {
             if let Some(path) = path(&document) {
                 cluster.create(&path, &document).await;

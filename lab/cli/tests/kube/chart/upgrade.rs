@@ -2,17 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Chart, NAMESPACE, RELEASE, VALUES, values};
+use super::{Chart, NAMESPACE, RELEASE, VALUES, cluster, values};
 use crate::cluster::Cluster;
-
-/// The server has no definitions of the Prometheus Operator, so the objects of these are left out.
-const WITHOUT: &str = "serviceMonitor.enabled=false,prometheusRule.enabled=false";
 
 async fn helm(chart: &Chart, cluster: &Cluster, command: &str, args: &[&str]) -> Value {
     let kubeconfig = cluster.admin_kubeconfig();
     let kubeconfig = kubeconfig.to_str().expect("the path is text");
-    let own =
-        [command, RELEASE, "--namespace", NAMESPACE, "--kubeconfig", kubeconfig, "--set", WITHOUT];
+    let own = [command, RELEASE, "--namespace", NAMESPACE, "--kubeconfig", kubeconfig];
     let done = chart.helm(&[&own, args].concat());
     done.unwrap_or_else(|error| panic!("{command} {args:?}: {error}"));
     let secret =
@@ -26,21 +22,12 @@ async fn generation(cluster: &Cluster) -> i64 {
     cluster.get(&path).await["metadata"]["generation"].as_i64().expect("it is a number")
 }
 
-async fn cluster() -> Cluster {
-    let cluster = Cluster::start().await;
-    for name in [NAMESPACE, "serving"] {
-        cluster.namespace(name).await;
-    }
-    cluster
-}
-
 // No field that Kubernetes keeps for ever changed, and running gateways keep their secrets.
 #[tokio::test]
 async fn from_the_previous_version() {
     let (ours, previous) = (Chart::ours().await, Chart::previous().await);
     let version = |chart: &Chart| chart.helm(&["show", "chart"]).expect("helm shows it");
     assert_ne!(version(&ours), version(&previous), "the chart in fixtures/ is not a previous one");
-    println!("not upgraded: ServiceMonitor and PrometheusRule");
     for (name, _) in VALUES {
         let cluster = cluster().await;
         let values = values(name);
