@@ -184,6 +184,16 @@ fn loopback(config: &Config) -> Vec<String> {
 mod tests {
     use super::*;
 
+    // A secret whose file is missing is a problem of the file, as it is when a check runs far from where the secret
+    // is mounted. The check goes on without it.
+    #[test]
+    fn a_secret_that_is_not_there() {
+        let peers = "{secret: {file: /nowhere/peers}, siblings: {dns: 'gateways:8082'}}";
+        let yaml = format!("version: 1\npeers: {peers}\nlisten: 127.0.0.1:0\n");
+        let error = Config::examine(&yaml, check).expect_err("there is no such file").to_string();
+        assert!(error.contains("peers.secret: there is no file /nowhere/peers"), "{error}");
+    }
+
     // A public address of this machine is a doubt, unless the gateway only listens there.
     #[test]
     fn public_loopback() {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap that fails is a test that fails")]
 
+mod chart;
 mod cluster;
 #[path = "../real/common/mod.rs"]
 mod common;

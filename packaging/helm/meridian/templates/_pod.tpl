@@ -83,6 +83,10 @@ spec:
     - topologyKey: {{ . }}
       maxSkew: 1
       whenUnsatisfiable: ScheduleAnyway
+      {{- if not $.Values.regions.enabled }}
+      # In a rollout, only pods of the new revision count.
+      matchLabelKeys: [pod-template-hash]
+      {{- end }}
       labelSelector:
         matchLabels: {{- include "meridian.selector" $ | nindent 10 }}
     {{- end }}

@@ -24,7 +24,7 @@ use super::listed::Listed;
 use super::models::Models;
 use super::refused::Refusals;
 use super::sightings::{self, Sightings};
-use super::tls::Tls;
+use super::tls::{Tls, files};
 use super::traffic::Tally;
 use crate::error::TlsError;
 use crate::inputs::rate::RatesByTenant;
@@ -72,7 +72,9 @@ impl Peers {
         block_bytes: Option<usize>,
         policy: &str,
     ) -> Result<Option<Peers>, TlsError> {
-        let Some(peers) = config.peers.clone() else { return Ok(None) };
+        // A check also comes here with a file whose secret cannot be read, which it reports by itself.
+        let proves = |peers: &config::Peers| peers.secret.is_some() || files(peers).is_some();
+        let Some(peers) = config.peers.clone().filter(proves) else { return Ok(None) };
         let control_name = config.control.as_ref().and_then(|control| control.name.as_deref());
         let tls = Tls::load(&peers, &config.region, control_name)?;
         let block_bytes = block_bytes.and_then(|b| u32::try_from(b).ok()).unwrap_or(0);

@@ -242,12 +242,15 @@ fn warn(config: &Config) {
     for hint in config.hints() {
         tracing::warn!(hint, "a setting is probably a mistake");
     }
-    if config.peers.is_some() && config.secret.is_none() {
+    // As for the seed above, a secret for the peers will do.
+    let of_peers = config.peers.as_ref().and_then(|peers| peers.secret.as_ref());
+    let is_keyed = config.secret.is_some() || of_peers.is_some();
+    if config.peers.is_some() && !is_keyed {
         tracing::warn!(
             "no `secret` is set, so prefixes are not shared with peers; set the same one on all gateways"
         );
     }
-    if config.journal.is_some() && config.secret.is_none() {
+    if config.journal.is_some() && !is_keyed {
         tracing::warn!(
             "no `secret` is set, so the journal's hashes change with each start; set one to compare requests across starts"
         );

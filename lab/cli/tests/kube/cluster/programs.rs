@@ -43,6 +43,23 @@ pub(crate) async fn kubectl() -> PathBuf {
     beside_python(KUBECTL, "kubectl").await
 }
 
+/// The files with the definitions (CRDs) of the Prometheus Operator's kinds and of LeaderWorkerSet.
+pub(crate) async fn definitions() -> Vec<PathBuf> {
+    let (go, work) = (go().await, std::env::temp_dir());
+    let mut folders = pinned("KUBE_CRDS").split(' ').map(|module| {
+        let found = run(go_in(&go, &work).args(["mod", "download", "-json", module]));
+        let found: Value = serde_json::from_str(&found).expect("go prints JSON");
+        PathBuf::from(found["Dir"].as_str().expect("go names the folder"))
+    });
+    let [operator, sets] =
+        [folders.next(), folders.next()].map(|folder| folder.expect("is pinned"));
+    let of_operator = ["servicemonitors", "prometheusrules"].map(|kind| {
+        operator.join(format!("example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"))
+    });
+    let of_sets = "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml";
+    of_operator.into_iter().chain([sets.join(of_sets)]).collect()
+}
+
 /// Builds the program in a folder `work`, unless that was done before. Of several processes one builds.
 async fn made(
     name: &'static str,
