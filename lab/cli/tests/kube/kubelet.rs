@@ -102,10 +102,15 @@ impl Kubelet {
         self.changes += 1;
     }
 
-    /// Kills a pod's engine; its endpoint stays as it is.
-    pub(crate) async fn kill(&mut self, name: &str) {
-        let pod = self.pods.get_mut(name).expect("it is there");
-        must(pod.engine.take().expect("it runs").kill().await);
+    /// Kills the engines of pods at once, as the loss of their node does; their endpoints stay as they are.
+    pub(crate) async fn kill(&mut self, names: &[String]) {
+        let mut dying = tokio::task::JoinSet::new();
+        for name in names {
+            let pod = self.pods.get_mut(name).expect("it is there");
+            let mut engine = pod.engine.take().expect("it runs");
+            dying.spawn(async move { must(engine.kill().await) });
+        }
+        dying.join_all().await;
     }
 }
 

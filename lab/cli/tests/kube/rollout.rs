@@ -116,9 +116,7 @@ impl Test {
 
     /// Pods die at once, and are reported as ready for a while, then as not ready; then they go.
     async fn lose(&mut self, names: &[String]) {
-        for name in names {
-            self.kubelet.kill(name).await;
-        }
+        self.kubelet.kill(names).await;
         tokio::time::sleep(UNNOTICED).await;
         for name in names {
             self.set(name, Condition::NotReady).await;
