@@ -15,8 +15,8 @@ use crate::common::{LIMIT, must};
 pub(crate) const NAMESPACE: &str = "serving";
 pub(crate) const SERVICE: &str = "llama";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/serving/endpointslices";
-/// Nodes that pods are on in turn.
-const NODES: usize = 3;
+/// Nodes. Pods spread over them, as the scheduler does by default.
+const NODES: usize = 5;
 
 /// Conditions of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +55,13 @@ impl Kubelet {
         all.filter(|(_, pod)| pod.engine.is_some()).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The ready pods of the node of a pod.
-    pub(crate) fn beside(&self, name: &str) -> Vec<String> {
-        let node = self.pods[name].node;
-        let ready = self.alive(Condition::Ready);
-        ready.into_iter().filter(|name| self.pods[name].node == node).collect()
-    }
-
     /// Starts a pod; it is ready once its engine is. Two changes.
     pub(crate) async fn create(&mut self, cluster: &Cluster, fleet: &Fleet) -> String {
         self.made += 1;
         let name = format!("llama-{}", self.made);
         let at = SocketAddr::new(own_address(), must(free_port()));
-        let (node, condition) = (self.made % NODES, Condition::NotReady);
+        let on = |node: &usize| self.pods.values().filter(|pod| pod.node == *node).count();
+        let (node, condition) = ((0..NODES).min_by_key(on).expect("nodes"), Condition::NotReady);
         let pod = Pod { at, node, condition, engine: None };
         cluster.create(SLICES, &pod.slice(&name)).await;
         self.changes += 1;
@@ -102,15 +96,10 @@ impl Kubelet {
         self.changes += 1;
     }
 
-    /// Kills the engines of pods at once, as the loss of their node does; their endpoints stay as they are.
-    pub(crate) async fn kill(&mut self, names: &[String]) {
-        let mut dying = tokio::task::JoinSet::new();
-        for name in names {
-            let pod = self.pods.get_mut(name).expect("it is there");
-            let mut engine = pod.engine.take().expect("it runs");
-            dying.spawn(async move { must(engine.kill().await) });
-        }
-        dying.join_all().await;
+    /// Kills a pod's engine; its endpoint stays as it is.
+    pub(crate) async fn kill(&mut self, name: &str) {
+        let pod = self.pods.get_mut(name).expect("it is there");
+        must(pod.engine.take().expect("it runs").kill().await);
     }
 }
 
