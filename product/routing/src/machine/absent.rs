@@ -27,8 +27,8 @@ pub(super) fn is_absent(fleet: &OwnReplicas, regions: &Regions, active: &Active)
         // A peer that is gone serves nothing.
         Some(_) => {
             let serves = |id: &PeerId| active.peers() & 1 << id.0 != 0;
-            !fleet.is_there(request.model, active.permitted.places)
-                && !(may_leave && regions.ids().iter().any(serves))
+            let is_there = fleet.is_there(request.model, active.permitted.places);
+            !is_there && (!may_leave || !regions.ids().iter().any(serves))
         }
     }
 }

@@ -20,6 +20,18 @@ enum Event {
     Hears { to: usize, from: usize, records: Vec<SiblingRecord> },
 }
 
+fn spec(models: &[u16]) -> ReplicaSpec {
+    ReplicaSpec {
+        models: models.iter().map(|id| ModelId(*id)).collect(),
+        kv_tokens: Some(5_000_000),
+        slots: None,
+        weight: 1,
+        rtt: Duration::ZERO,
+        place: Default::default(),
+        pool: Pool::default(),
+    }
+}
+
 /// Gateways in front of replicas that take four requests each, for a second each.
 struct Region {
     gateways: Vec<Routing>,
@@ -63,15 +75,7 @@ impl Region {
             at_once: 0,
         };
         for id in (0..replicas).map(ReplicaId) {
-            let spec = ReplicaSpec {
-                models: vec![ModelId(0), ModelId(1)],
-                kv_tokens: Some(5_000_000),
-                slots: None,
-                weight: 1,
-                rtt: Duration::ZERO,
-                place: Default::default(),
-                pool: Pool::default(),
-            };
+            let spec = spec(&[0, 1]);
             for at in 0..gateways {
                 region.handle(at, Input::Joined { id, spec: spec.clone() });
             }
@@ -368,20 +372,6 @@ fn capacity_is_left_for_a_moment_only() {
     }
 }
 
-/// A replica of a model that none served before, at one gateway.
-fn first_replica(region: &mut Region, at: usize) {
-    let spec = ReplicaSpec {
-        models: vec![ModelId(7)],
-        kv_tokens: Some(5_000_000),
-        slots: None,
-        weight: 1,
-        rtt: Duration::ZERO,
-        place: Default::default(),
-        pool: Pool::default(),
-    };
-    region.handle(at, Input::Joined { id: ReplicaId(REPLICAS), spec });
-}
-
 // Requests of a model that is scaled to zero wait at both gateways. The one with the newer requests hears
 // of the first replica some milliseconds sooner, and leaves it to the older ones.
 #[test]
@@ -396,10 +386,11 @@ fn the_oldest_gets_the_first_replica() {
         let new: Vec<_> = (0..8).map(|n| region.arrives(1, 5_000 + n, from_zero)).collect();
         region.run_until(Time::from_millis(60_000));
         assert_eq!(region.gateways[1].held_at(SiblingId(0)), 8);
-        first_replica(&mut region, 1);
+        let first = Input::Joined { id: ReplicaId(REPLICAS), spec: spec(&[7]) };
+        region.handle(1, first.clone());
         region.run_until(Time::from_millis(60_010));
         assert!(region.sent.is_empty(), "{delay:?}: {:?}", region.sent);
-        first_replica(&mut region, 0);
+        region.handle(0, first);
         region.run();
         let last = old.iter().map(|id| region.sent[id]).max();
         let first = new.iter().map(|id| region.sent[id]).min();

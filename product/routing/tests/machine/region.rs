@@ -16,11 +16,9 @@
 //! - `adapters r=N [listed=(N,..)] [slots=N] [running=(N,..)] [waiting=(N,..)]`
 //! - `contexts r=N of=(N,..)`: the longest contexts of models 0 and so on
 //! - `pause r=N for=MS`: the engine asks for no requests for so long
-//! - `busy r=N running=N`: as many reports in a row as make the machine believe that other clients'
-//!   requests run there
+//! - `busy r=N running=N`: enough reports in a row to show that other clients' requests run there
 //! - `arrive id=N [prompt=TOKENS] [blocks=(a,b,..)] [tenant=N] [priority=low|normal|high]
-//!   [deadline=MS] [pinned=N] [splits] [awaited] [zero=MS]`; `zero` is how long a request waits for
-//!   the first replica of a model that is scaled to zero
+//!   [deadline=MS] [pinned=N] [splits] [zero=MS]`, `zero` for a model that is scaled to zero
 //! - `first id=N`, `finish id=N [outcome=full|error|client] [retry] [blocks=(a,b,..)] [prompt=N
 //!   cached=N]`, `cancel id=N`; `blocks` are those of prompt and reply together
 //! - `prefilled id=N [prompt=N cached=N]`, `prefill-failed id=N outcome=..`: the prefill leg
@@ -143,7 +141,7 @@ fn models(t: &TestCase, name: &str) -> Option<Vec<ModelId>> {
 
 fn request(t: &TestCase) -> Request {
     let blocks = chain(t, "blocks");
-    let prompt = arg(t, "prompt").unwrap_or(16 * blocks.len() as u32 + 4);
+    let prompt_tokens = arg(t, "prompt").unwrap_or(16 * blocks.len() as u32 + 4);
     Request {
         id: RequestId(arg(t, "id").expect("a request has an id")),
         model: ModelId(arg(t, "model").unwrap_or(0)),
@@ -152,7 +150,7 @@ fn request(t: &TestCase) -> Request {
             .map_or(Priority::Normal, |word| Priority::of(&word).expect("is a priority")),
         key: arg(t, "key").unwrap_or(0),
         blocks,
-        prompt_tokens: prompt,
+        prompt_tokens,
         max_tokens: arg(t, "max_tokens"),
         deadline: ms(t, "deadline"),
         session: arg(t, "session"),
