@@ -1,4 +1,4 @@
-//! The cluster of the other tests: what it keeps, whom it lets in, and that it comes back.
+//! The cluster of the other tests: it keeps objects, knows accounts, and comes back after a kill.
 
 use http::Method;
 use serde_json::json;

@@ -11,6 +11,7 @@ mod upgrade;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use meridian_fleet::venv::{self, Pins};
 use serde_json::Value;
@@ -128,10 +129,26 @@ async fn cluster() -> Cluster {
     }
     for file in programs::definitions().await {
         kubectl(&cluster, &["apply", "--server-side", "-f"], &file).await;
-        kubectl(&cluster, &["wait", "--for=condition=Established", "--timeout=60s", "-f"], &file)
-            .await;
     }
+    until_defined(&cluster).await;
     cluster
+}
+
+/// Waits until the server serves all kinds that were defined.
+async fn until_defined(cluster: &Cluster) {
+    let is_served = |one: &Value| {
+        let mut conditions = one["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|it| it["type"] == "Established" && it["status"] == "True")
+    };
+    let start = Instant::now();
+    loop {
+        let all = cluster.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await;
+        if all["items"].as_array().expect("it is a list").iter().all(is_served) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "a kind is not served: {all}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Runs kubectl with a file; its stdout and stderr.

@@ -16,7 +16,7 @@ async fn helm(chart: &Chart, cluster: &Cluster, command: &str, args: &[&str]) ->
     cluster.get(&secret).await["items"].clone()
 }
 
-/// The number of times that the gateways' pods were described anew.
+/// The number of times that the gateways' pods were described again.
 async fn generation(cluster: &Cluster) -> i64 {
     let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}");
     cluster.get(&path).await["metadata"]["generation"].as_i64().expect("it is a number")
