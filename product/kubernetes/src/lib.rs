@@ -1,8 +1,7 @@
 //! Replicas in a Kubernetes cluster: the endpoints of a Service, or the pods that a selector matches.
 //!
-//! [`follow`] watches the API server and returns the whole list after each change (`follow.rs`,
-//! `watching.rs`).
-//! `slices.rs` and `pods.rs` read the two kinds of objects, `labels.rs` the labels of pods, and
+//! [`follow()`] watches the API server and returns the whole list after each change (`follow.rs`,
+//! `watching.rs`). `slices.rs` and `pods.rs` read the two kinds of objects, `labels.rs` the labels of pods, and
 //! `endpoint.rs` makes one list of them. Only these objects are read, and nothing is written: a role
 //! with `get`, `list` and `watch` of `endpointslices` and `pods` is enough.
 

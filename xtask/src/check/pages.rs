@@ -17,7 +17,7 @@ const USERS: &str = "docs/";
 /// Where pages link results instead of having them.
 const READERS: [&str; 3] = [USERS, "lab/", "README.md"];
 const MOST_PAGES: usize = 20;
-const MOST_WORDS: usize = 41_500;
+const MOST_WORDS: usize = 42_000;
 
 /// Comments that name the command of the tables below them.
 const MARKS: [&str; 2] = ["<!-- generated: ", "<!-- made by "];
