@@ -1,14 +1,19 @@
 //! The connection to a cluster's API server.
 
+use std::time::Duration;
+
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::Query;
 
-/// A client, by the file of the query, the pod's service account, or kubectl's file. Its default
+/// Longest time without a byte of an answer.
+const SILENCE: Duration = Duration::from_secs(75);
+
+/// A client, by the file of the query, kubectl's file if there is one, or the pod's service account. Its default
 /// namespace is the pod's own, or that of the file.
 pub(crate) async fn client(query: &Query) -> Result<Client, String> {
-    let config = match &query.kubeconfig {
+    let mut config = match &query.kubeconfig {
         Some(path) => {
             let shown = path.display();
             let file = Kubeconfig::read_from(path);
@@ -22,5 +27,9 @@ pub(crate) async fn client(query: &Query) -> Result<Client, String> {
             )
         })?,
     };
+    // A server that accepts a connection and answers nothing is one that does not answer. Watches are
+    // shorter.
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
     Client::try_from(config).map_err(|error| format!("cannot connect to the API server: {error}"))
 }

@@ -38,10 +38,12 @@ pub struct EndpointList {
     pub endpoints: Vec<Endpoint>,
     /// Parts of the objects that can't be used, with the remedy.
     pub problems: BTreeSet<String>,
+    /// Why one of two watches fails; the list then has its last objects.
+    pub trouble: Option<String>,
 }
 
 /// One address of an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointRow {
     pub(crate) endpoint: Endpoint,
     /// Identifies the pod; several addresses of one pod are one endpoint.
@@ -66,7 +68,7 @@ impl EndpointList {
         let first = |row: &EndpointRow| row.uid.clone().is_none_or(|uid| pods.insert(uid));
         // IPv4 sorts before IPv6.
         let rows = by_address.into_values().filter(first);
-        EndpointList { endpoints: rows.map(|row| row.endpoint).collect(), problems }
+        EndpointList { endpoints: rows.map(|row| row.endpoint).collect(), problems, trouble: None }
     }
 
     /// The number of endpoints in a state.

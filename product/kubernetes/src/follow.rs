@@ -18,8 +18,10 @@ use crate::{Query, Selection, client, labels, pods, slices, trouble};
 
 /// Label of the Service of an EndpointSlice.
 const SERVICE: &str = "kubernetes.io/service-name";
+
 /// Follows the endpoints: `heard` gets all of them after each change, or why they can't be read; the
-/// last list then stays valid. Returns only if there is no connection to begin with.
+/// last list then stays valid. Returns if there is no connection to begin with, and if the server does
+/// not accept the credentials, of which a new connection reads the newest.
 pub async fn follow(query: &Query, mut heard: impl FnMut(Result<EndpointList, String>)) {
     match client::client(query).await {
         Ok(client) => match &query.of {
@@ -45,29 +47,42 @@ async fn of_service(
         .labels
         .are_read()
         .then(|| Watching::new(Api::namespaced(client.clone(), namespace), None));
+    // Why each of the two watches fails.
+    let mut troubles = [None, None];
     let mut table = OfService { query, name, slices: Watched::default(), pods: Watched::default() };
     loop {
-        let (result, resource) = tokio::select! {
+        let (result, at) = tokio::select! {
             event = slices.next() => {
-                let changed = event.map(|event| table.slices.hear(event, |slice| slice));
-                (changed, "endpointslices")
+                (event.map(|event| table.slices.hear(event, |slice| slice)), 0)
             }
             event = next(&mut pods) => {
                 let reduce = |pod: PartialObjectMeta<Pod>| pod.metadata.labels.unwrap_or_default();
-                (event.map(|event| table.pods.hear(event, reduce)), "pods")
+                (event.map(|event| table.pods.hear(event, reduce)), 1)
             }
         };
         match result {
-            Ok(true) if table.is_complete() => heard(Ok(table.found())),
-            Ok(_) => {}
+            Ok(changed) => {
+                troubles[at] = None;
+                if changed && table.is_complete() {
+                    let trouble = troubles.iter().flatten().next().cloned();
+                    heard(Ok(EndpointList { trouble, ..table.found() }));
+                }
+            }
             Err(error) => {
-                if let Some(why) = trouble::reason(&error, resource, namespace) {
+                if let Some(why) = trouble::reason(&error, RESOURCES[at], namespace) {
+                    troubles[at] = Some(why.clone());
                     heard(Err(why));
+                }
+                if trouble::is_unknown(&error) {
+                    return;
                 }
             }
         }
     }
 }
+
+/// The objects of the two watches, by their names in the API.
+const RESOURCES: [&str; 2] = ["endpointslices", "pods"];
 
 /// The objects behind a Service.
 struct OfService<'a> {
@@ -138,8 +153,11 @@ async fn of_pods(
             }
             Ok(_) => {}
             Err(error) => {
-                if let Some(why) = trouble::reason(&error, "pods", namespace) {
+                if let Some(why) = trouble::reason(&error, RESOURCES[1], namespace) {
                     heard(Err(why));
+                }
+                if trouble::is_unknown(&error) {
+                    return;
                 }
             }
         }

@@ -12,7 +12,8 @@ pub struct LabelKeys {
     /// Its value is a pod's rank in a group that serves together, such as that of
     /// `leaderworkerset.sigs.k8s.io/worker-index`. Only rank 0 is a replica.
     pub rank: Option<String>,
-    /// Pods with the same value run the same revision, such as that of `pod-template-hash`.
+    /// Pods with the same value run the same revision, such as that of
+    /// `app.kubernetes.io/version`. `pod-template-hash` differs between two Deployments.
     pub revision: Option<String>,
 }
 

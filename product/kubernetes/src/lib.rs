@@ -24,8 +24,8 @@ pub use labels::LabelKeys;
 /// The endpoints to follow.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The file that names the cluster; the pod's own service account, or the usual file of kubectl,
-    /// if absent.
+    /// The file that names the cluster; if absent, the usual file of kubectl if there is one, or else the
+    /// pod's own service account.
     pub kubeconfig: Option<PathBuf>,
     /// The namespace; the gateway's own if absent.
     pub namespace: Option<String>,

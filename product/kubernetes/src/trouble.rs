@@ -5,6 +5,8 @@ use kube::runtime::watcher::Error;
 
 /// The code of an API server that no longer has the version from which a watch continues.
 const GONE: u16 = 410;
+/// The code of one that does not accept the credentials.
+const UNKNOWN: u16 = 401;
 
 /// The reason with its remedy; `None` if the watch lists again by itself.
 pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<String> {
@@ -14,7 +16,7 @@ pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<S
             "the API server refuses to list {resource} in the namespace {namespace}; give the gateway's service account a role with get, list and watch of {resource}: {}",
             status.message
         )),
-        Some(status) if status.code == 401 => Some(format!(
+        Some(status) if status.code == UNKNOWN => Some(format!(
             "the API server does not accept the gateway's credentials: {}",
             status.message
         )),
@@ -23,9 +25,15 @@ pub(crate) fn reason(error: &Error, resource: &str, namespace: &str) -> Option<S
     }
 }
 
-/// Whether the API server no longer has the version from which a watch continues.
+/// Whether a running watch ends because the API server no longer has its version. The watcher then lists
+/// again by itself.
 pub(crate) fn is_gone(error: &Error) -> bool {
-    of(error).is_some_and(|status| status.code == GONE)
+    matches!(error, Error::WatchError(status) if status.code == GONE)
+}
+
+/// Whether the API server does not know who asks: a token or certificate may have been replaced.
+pub(crate) fn is_unknown(error: &Error) -> bool {
+    of(error).is_some_and(|status| status.code == UNKNOWN)
 }
 
 /// The API server's answer, if there was one.

@@ -21,7 +21,7 @@ impl<T> Default for Watched<T> {
     }
 }
 
-impl<T> Watched<T> {
+impl<T: PartialEq> Watched<T> {
     /// Applies an event. Returns whether the objects may have changed.
     pub(crate) fn hear<K: ResourceExt>(
         &mut self,
@@ -30,8 +30,10 @@ impl<T> Watched<T> {
     ) -> bool {
         match event {
             Event::Apply(object) => {
-                self.objects.insert(object.name_any(), reduce(object));
-                true
+                let (name, new) = (object.name_any(), reduce(object));
+                let changed = self.objects.get(&name) != Some(&new);
+                self.objects.insert(name, new);
+                changed
             }
             Event::Delete(object) => self.objects.remove(&object.name_any()).is_some(),
             Event::Init => {
@@ -81,7 +83,7 @@ mod tests {
         hear(Event::InitApply(pod("a")));
         assert!(!hear(Event::InitApply(pod("b"))));
         assert!(hear(Event::InitDone));
-        assert!(hear(Event::Apply(pod("c"))));
+        assert!(hear(Event::Apply(pod("c"))) && !hear(Event::Apply(pod("c"))));
         assert!(hear(Event::Delete(pod("a"))) && !hear(Event::Delete(pod("a"))));
         hear(Event::Init);
         hear(Event::InitApply(pod("d")));

@@ -35,8 +35,8 @@ pub struct Kubernetes {
     /// The label with the revision of a pod. Prefill and decode replicas pair within a revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_label: Option<String>,
-    /// A file in kubectl's form that names the cluster. If absent, the cluster in which the gateway
-    /// runs, or that of kubectl.
+    /// A file in kubectl's form that names the cluster. If absent, kubectl's own file if there is one,
+    /// or else the cluster in which the gateway runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
 }

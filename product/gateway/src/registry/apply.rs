@@ -23,7 +23,7 @@ use super::wanted::{Away, Want, Wants, wants};
 use crate::inputs::residency::Residency;
 use crate::peers::all::Peers;
 use crate::policy::PolicyNow;
-use crate::replicas::drains::DrainReason::{Elsewhere, Record, Region, Unlisted};
+use crate::replicas::drains::DrainReason::{Elsewhere, NotReady, Record, Region, Unlisted};
 use crate::replicas::fleet::JoinError;
 use crate::replicas::membership::{LOOK, Replicas};
 
@@ -160,6 +160,7 @@ fn take(replicas: &Replicas, want: Want, address: &str, store: &str) -> Result<O
     // The record overrides the list of a source and an earlier assignment to another gateway.
     replicas.resume(&member, Elsewhere);
     replicas.resume(&member, Unlisted);
+    replicas.resume(&member, NotReady);
     if want.drains {
         replicas.drain(&member, Record);
     } else {

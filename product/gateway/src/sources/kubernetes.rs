@@ -5,6 +5,7 @@
 //! terminates, or is gone, drains and leaves. A pod's readiness does not replace the gateway's own
 //! probes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,18 @@ const MOST_NAME: usize = 63;
 pub(super) async fn keep(source: Arc<Source>, config: &config::Kubernetes) {
     let query = query(config);
     loop {
-        let following = follow(&query, |result| hear(&source, result));
-        tokio::select! {
-            () = following => source.rest(RETRY).await,
-            // On SIGHUP, the connection is made again and everything is listed.
-            () = source.asked() => {}
+        let mut following = pin!(follow(&query, |result| hear(&source, result)));
+        let mut ticks = tokio::time::interval(RETRY);
+        loop {
+            tokio::select! {
+                () = &mut following => {
+                    source.rest(RETRY).await;
+                    break;
+                }
+                // On SIGHUP, the connection is made again and everything is listed.
+                () = source.asked() => break,
+                _ = ticks.tick() => source.apply_again(),
+            }
         }
     }
 }
@@ -43,7 +51,8 @@ fn hear(source: &Source, result: Result<EndpointList, String>) {
     match result {
         Ok(found) => {
             let listed = found.endpoints.iter().filter_map(|one| listed(&source.config, one));
-            source.found_endpoints(listed.collect(), counts(&found), found.problems);
+            let (counts, is_whole) = (counts(&found), found.trouble.is_none());
+            source.found_endpoints(listed.collect(), counts, found.problems, is_whole);
         }
         Err(why) => {
             if source.failed(&why) {
@@ -56,7 +65,7 @@ fn hear(source: &Source, result: Result<EndpointList, String>) {
 /// One sentence about the endpoints of a source, for a check.
 pub(crate) async fn meet(config: &config::Kubernetes) -> Result<String, String> {
     let query = query(config);
-    let (first, list) = tokio::sync::oneshot::channel();
+    let (first, mut list) = tokio::sync::oneshot::channel();
     let mut first = Some(first);
     let following = follow(&query, |result| {
         if let Some(first) = first.take() {
@@ -64,13 +73,14 @@ pub(crate) async fn meet(config: &config::Kubernetes) -> Result<String, String> 
             let _ = first.send(result);
         }
     });
-    let found = tokio::select! {
-        () = following => Err("the API server does not answer".to_owned()),
-        list = list => list.unwrap_or_else(|_| Err("the watch ended".to_owned())),
-        () = tokio::time::sleep(FIRST_LIST) => {
-            Err(format!("the API server has not answered for {} s", FIRST_LIST.as_secs()))
-        }
-    }?;
+    let silent = || format!("the API server has not answered for {} s", FIRST_LIST.as_secs());
+    let heard = tokio::select! {
+        // It has reported why it ended.
+        () = following => None,
+        () = tokio::time::sleep(FIRST_LIST) => None,
+        heard = &mut list => heard.ok(),
+    };
+    let found = heard.or_else(|| list.try_recv().ok()).unwrap_or_else(|| Err(silent()))?;
     let EndpointCounts { ready, not_ready, terminating } = counts(&found);
     match found.problems.into_iter().next() {
         Some(problem) => Err(problem),

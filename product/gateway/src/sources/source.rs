@@ -24,6 +24,7 @@ pub(super) type Owned = BTreeMap<String, Arc<Member>>;
 pub(super) type Read = Result<String, String>;
 
 /// A replica that a source found.
+#[derive(Clone)]
 pub(super) struct Listed {
     pub(super) replica: AddReplica,
     /// Whether it may get new requests. If not, it joins only once it may, and stays if it is here.
@@ -59,8 +60,9 @@ struct SourceState {
     problems: BTreeSet<String>,
     /// Replicas of the result for which the gateway has no room.
     left_out: usize,
-    /// The newest result of a Kubernetes cluster, in numbers.
+    /// The newest result of a Kubernetes cluster: in numbers, and the replicas with the problems.
     endpoints: Option<EndpointCounts>,
+    listed: Option<(Vec<Listed>, BTreeSet<String>)>,
 }
 
 impl Source {
@@ -169,16 +171,29 @@ impl Source {
     }
 
     /// The same, of a Kubernetes cluster: with the numbers of endpoints by their readiness, and parts
-    /// that can't be used.
+    /// that can't be used. The list counts even if a part of it fails to be read.
     #[cfg(feature = "kubernetes")]
     pub(super) fn found_endpoints(
         &self,
         replicas: Vec<Listed>,
         endpoints: EndpointCounts,
         problems: BTreeSet<String>,
+        is_whole: bool,
     ) {
-        if let Some(mut state) = self.succeeded() {
-            state.endpoints = Some(endpoints);
+        let state = if is_whole { self.succeeded() } else { Some(self.state()) };
+        let Some(mut state) = state.filter(|_| !self.over.is_cancelled()) else { return };
+        state.endpoints = Some(endpoints);
+        state.listed = Some((replicas.clone(), problems.clone()));
+        self.apply(replicas, problems, &mut state);
+    }
+
+    /// Applies the newest list of a cluster again: room may have become free, or another part of the
+    /// gateway may have removed a replica. A cluster reports its own changes only.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn apply_again(&self) {
+        let mut state = self.state();
+        let Some((replicas, problems)) = state.listed.clone() else { return };
+        if !self.over.is_cancelled() {
             self.apply(replicas, problems, &mut state);
         }
     }
@@ -230,9 +245,14 @@ impl Source {
             }
             found.insert(address);
         }
-        for (_, member) in state.ours.iter().filter(|(address, _)| !found.contains(*address)) {
-            self.replicas.let_go(member, Unlisted);
-        }
+        // Another source may take one over while it drains, so it no longer belongs to this one.
+        state.ours.retain(|address, member| {
+            let stays = found.contains(address);
+            if !stays {
+                self.replicas.let_go(member, Unlisted);
+            }
+            stays
+        });
         for problem in problems.difference(&state.problems) {
             tracing::warn!(source = self.label, problem, left_out, "replicas ignored");
         }

@@ -225,6 +225,45 @@ async fn labels_of_pods() {
     }
 }
 
+// While the labels of pods can't be read, changes of the slices count, and the failure stays reported.
+#[tokio::test(start_paused = true)]
+async fn one_of_two_watches_fails() {
+    let replica = Replica::start().await;
+    let server = ApiServer::start("half").await;
+    server.put("pods", "a", json!({"metadata": {"labels": {"rank": "0"}}}));
+    server.endpoint("s1", &replica, ready(), of_pod("a"));
+    let mut source = of_service(&server, "llama");
+    source.kubernetes.as_mut().unwrap().rank_label = Some("rank".to_owned());
+    let region = region(source).await;
+    until(&region, &[("a", "up")]).await;
+    server.refuses_pods(Some(403));
+    let fails = |s: &Status| s.discovery[0].trouble.as_ref().is_some_and(|t| t.contains("pods"));
+    region.until("pods can't be read", fails).await;
+    server.endpoint("s1", &replica, not_ready(), of_pod("a"));
+    let status = until(&region, &[("a", "draining")]).await;
+    assert!(fails(&status), "{:?}", status.discovery);
+    server.refuses_pods(None);
+    let works = |s: &Status| s.discovery[0].trouble.is_none();
+    region.until("both watches work again", works).await;
+}
+
+// A replica for which there was no room joins when there is, and one that an operator removed joins
+// again, although nothing changes in the cluster.
+#[tokio::test(start_paused = true)]
+async fn the_list_is_applied_again() {
+    let (a, b) = (Replica::start().await, Replica::start().await);
+    let server = ApiServer::start("again").await;
+    server.endpoint("s1", &a, ready(), of_pod("a"));
+    server.endpoint("s2", &b, ready(), of_pod("b"));
+    let mut config = config(&[&a]);
+    config.limits.replicas = 1;
+    config.discovery = vec![of_service(&server, "llama")];
+    let region = Region::start(config).await;
+    region.until("there is no room for b", |s| s.discovery[0].left_out == 1).await;
+    region.admin("DELETE", "/admin/replicas/r0", "").await;
+    region.until("one of the cluster's joins", |s| s.discovery[0].replicas == 1).await;
+}
+
 // Pods of two namespaces may have one name: both serve, and the second has a number.
 #[tokio::test(start_paused = true)]
 async fn pods_of_one_name() {

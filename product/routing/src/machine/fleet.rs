@@ -165,13 +165,17 @@ impl Routing {
             if down {
                 r.state = State::Down;
                 r.forget_report();
+            }
+            if down || silent {
                 r.adapters.forget();
             }
             down
         });
-        if went_down == Some(true) {
-            // A replica that returns has an empty cache.
+        if went_down == Some(true) || silent {
+            // A replica that returns has an empty cache, also one that drained and was not let go.
             both(&mut self.rule, &mut self.shadow).for_each(|rule| rule.clear(id));
+        }
+        if went_down == Some(true) {
             self.set_cap(id);
         }
         if silent {

@@ -20,6 +20,8 @@ struct Objects {
     events: Vec<(Option<&'static str>, String)>,
     /// Answers every request with this status.
     refuses: Option<u16>,
+    /// The same, for requests about pods.
+    refuses_pods: Option<u16>,
     asked: Vec<String>,
 }
 
@@ -66,6 +68,12 @@ impl ApiServer {
     /// Refuses every request with a status, or answers again. Watches end.
     pub(crate) fn refuses(&self, status: Option<u16>) {
         self.objects.lock().unwrap().refuses = status;
+        self.event(None, String::new());
+    }
+
+    /// Refuses requests about pods only, or answers them again. Watches end.
+    pub(crate) fn refuses_pods(&self, status: Option<u16>) {
+        self.objects.lock().unwrap().refuses_pods = status;
         self.event(None, String::new());
     }
 
@@ -155,7 +163,8 @@ async fn converse(
         let (refuses, list) = {
             let mut objects = objects.lock().unwrap();
             objects.asked.push(path.clone());
-            (objects.refuses, objects.list(kind))
+            let of_pods = objects.refuses_pods.filter(|_| kind == "pods");
+            (objects.refuses.or(of_pods), objects.list(kind))
         };
         let answer = |status: u16, body: &str| {
             let length = body.len();
