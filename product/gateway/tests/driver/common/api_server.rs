@@ -202,12 +202,16 @@ async fn changes(
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut text = head.to_owned();
+    // What ended watches before does not end this one.
+    let old = objects.lock().unwrap().events.len();
     loop {
         version.borrow_and_update();
         let events = objects.lock().unwrap().events[from..].to_vec();
+        let first = from;
         from += events.len();
         let mut ends = false;
-        for (of, line) in &events {
+        let news = (first..).zip(&events).filter(|(at, (of, _))| of.is_some() || *at >= old);
+        for (_, (of, line)) in news {
             if of.is_none_or(|of| of == kind) && !line.is_empty() {
                 text += &chunk(&format!("{line}\n"));
             }
